@@ -15,11 +15,9 @@ def show(view: View, console: Console) -> None:
     title = view.title
     if view.sentence:
         console.print()
-        for text in filter(None, (title, view.sentence)):
-            console.print(Text(text, style="bold"))
+        console.print(Text(view.sentence, style="bold"))
         for line in view.more:
             console.print(Text(line))
-        title = ""
     for one in view.tables:
         if not one.detail:
             print_table(one, console, title)
@@ -54,6 +52,7 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
             box=SIMPLE_HEAD,
             padding=(0, space - 1, 0, 0),  # and a space from the box
             pad_edge=False,
+            show_edge=False,
             leading=int(any(text.count("\n") > 1 for row in cells for text in row)),
         )
         for k in shown:

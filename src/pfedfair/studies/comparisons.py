@@ -6,28 +6,22 @@ from functools import partial
 
 import pandas as pd
 
+from pfedfair._util.errors import option
 from pfedfair.experiments import FRONTIER
 from pfedfair.metrics.criteria import MEASURES
-from pfedfair.studies import parts, ranking, scores, summary, words
+from pfedfair.studies import parts, ranking, scores, summary, tradeoff, words
 from pfedfair.studies.ranking import ARM, Ranking
 from pfedfair.studies.rows import CONSTANT
 from pfedfair.studies.study import Study, main_result
 from pfedfair.studies.view import Column, Table, View
 
-APART = "Not ranked:"
-RANK = (
-    "rank: methods share a rank if none of them is clearly worse than the first of them "
-    "(differences seed by seed, 95 % intervals for all pairs of methods together)."
-)
-BY_LIMIT = (
-    "level: each method's most accurate one within the limit, on these rows; --validation 0.2 "
-    "chooses on other rows."
-)
+APART = "Set apart:"
+RANK = "same rank: no clear difference (95 %, seed by seed, all pairs together)."
+WORST = "worst: lowest accuracy, largest gap of any client; ±: 95 % interval over seeds."
 BY_AREA = (
-    "area: the worst client's error in percent, mean over limits on its gap; at each limit the "
-    "validation rows choose the point of the curve."
+    "area: the worst client's error in percent at limits on its gap from 0 to "
+    f"{tradeoff.WIDTH:g}, which the validation rows set."
 )
-WORST = "worst: lowest accuracy and largest gap of any client. ±: 95 % interval over seeds."
 
 
 def comparison(results: pd.DataFrame) -> View:
@@ -59,7 +53,7 @@ def limit_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Return the methods at a limit on the gap, the most accurate first."""
     found, gap = ranking.by_limit(summary.held_out(part)), summary.gap_of(part)
     return Table(
-        heading=f": {found.measure}",
+        heading=f", {gap.upper()} ≤ {found.limit:g}",
         frame=found.frame.merge(rows, on=ARM, how="left"),
         columns=(
             *RANKED,
@@ -86,7 +80,7 @@ def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
         columns=(*RANKED, scores.AREA, TO_THE_BEST, *scores.at_limits(summary.gap_of(part))),
         keys=2,
         lines_heading=APART,
-        lines=found.apart,
+        lines=found.apart + ((parts.BOUND,) if FRONTIER in set(frame["method"]) else ()),
     )
 
 
@@ -95,7 +89,7 @@ def levels_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     gap = summary.gap_of(part)
     last = rows["method"] == CONSTANT
     return Table(
-        heading=f"{words.heading(part)}: every level, accuracy % ↑ and {gap.upper()} ↓",
+        heading=f"{words.heading(part)}, every level",
         frame=pd.concat([rows[~last & (rows["method"] != FRONTIER)], rows[last]]),
         columns=(
             *parts.METHOD_AND_LEVEL,
@@ -109,9 +103,11 @@ def levels_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     )
 
 
-def legend(gap: str, how: str) -> tuple[str, ...]:
+def legend(gap: str, scored: bool) -> tuple[str, ...]:
     """Return what is needed to read the tables; docs/reading-numbers.md has the rest."""
-    return (RANK, how, WORST, f"{MEASURES[gap].words.partition('; ')[0]}.")
+    other = option("validation", 0.2)
+    chosen = f"level: most accurate within the limit here; on other rows: {other}."
+    return (RANK, BY_AREA if scored else chosen, WORST, f"{MEASURES[gap].words.split('; ')[0]}.")
 
 
 def _rank(row: pd.Series) -> str:
@@ -130,7 +126,7 @@ UNSCORED = Study(
     title="Comparison",
     table=limit_table,
     pictures=parts.by_role,
-    legend=partial(legend, how=BY_LIMIT),
+    legend=partial(legend, scored=False),
     answer=lambda results: answers(ranking.by_limit, summary.held_out(results)),
 )
 SCORED = Study(
@@ -138,6 +134,6 @@ SCORED = Study(
     table=score_table,
     pictures=parts.by_role,
     files=scores.files,
-    legend=partial(legend, how=BY_AREA),
+    legend=partial(legend, scored=True),
     answer=partial(answers, ranking.by_area),
 )

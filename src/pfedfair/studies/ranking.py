@@ -20,7 +20,7 @@ from pfedfair.studies.rows import CONSTANT
 
 LEVEL = 0.95  # of the differences of all pairs of methods together
 SEEDS = 3  # the fewest to rank with: of two, an interval has one degree of freedom
-LIMITS = (0.05, 0.1, 0.2)  # on the gap: the strictest within which two methods are
+LIMITS = (0.05, 0.1)  # on the gap: the second if fewer methods have a level within the first
 SHARE = 0.1  # of clients with one decision for all rows: from here on a model is set apart
 ARM = ["method", "level", "config"]
 FEWER = {0: "Methods without a common seed", 1: "One seed", 2: "Two seeds"}
@@ -33,35 +33,44 @@ class Ranking:
     """Methods in the order of a measure.
 
     `frame` has a row for each method that can be ranked, the best first: see `ranked`. `apart` has
-    a line for each reason not to rank methods or levels, with their names.
+    a line for each reason not to rank methods or levels, with their names. The `missing` methods
+    have the measure at no level.
     """
 
     measure: str
     seeds: int
     frame: pd.DataFrame
     apart: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    limit: float = words.NAN  # on the gap
 
     @property
     def answer(self) -> str:
         """Return which method is the best, or why none is."""
         names = self.frame["method"].to_list()
-        if not names:
-            return f"No method can be ranked by {self.measure}."
-        if len(names) == 1:
-            return f"Only {names[0]} can be ranked by {self.measure}."
-        if self.seeds < SEEDS:
+        if names and self.seeds < SEEDS:
             few = f"{FEWER[self.seeds]} cannot tell methods apart"
             return f"{few}: take {option('seeds', 5)}. No method is ranked."
         over = f"{100 * LEVEL:g} % confidence, {self.seeds} seeds"
         tied = self.frame.loc[self.frame["rank"] == 1, "method"].to_list()
-        if len(tied) > 1:
-            rest = [name for name in names if name not in tied]
-            worse = f"; clearly worse: {listed(rest)}" if rest else ""
-            return f"No clear winner among {listed(tied)} by {self.measure} ({over}){worse}."
-        _, second = self.frame.iloc[0], self.frame.iloc[1]
-        lead = words.points(-second["less"], -second["less_high"], -second["less_low"])
-        return f"{names[0]} is clearly the best by {self.measure}: {lead} points to the next, " \
-               f"{names[1]} ({over})."  # fmt: skip
+        clauses = []
+        if len(names) < 2:
+            which = f"Only {names[0]}" if names else "No method"
+            clauses.append(f"{which} can be ranked by {self.measure}")
+        elif len(tied) == 1:
+            second = self.frame.iloc[1]
+            lead = words.points(-second["less"], -second["less_high"], -second["less_low"])
+            clauses.append(
+                f"{names[0]} is clearly the best by {self.measure}: {lead} percentage points to "
+                f"the next, {names[1]} ({over})"
+            )
+        else:
+            clauses.append(f"No clear winner among {listed(tied)} by {self.measure} ({over})")
+            if rest := names[len(tied) :]:
+                clauses.append(f"clearly worse: {listed(rest)}")
+        if self.missing:
+            clauses.append(f"no such level: {listed(self.missing)}")
+        return f"{'; '.join(clauses)}."
 
 
 def listed(names: Sequence[str]) -> str:
@@ -134,21 +143,23 @@ def by_limit(part: pd.DataFrame) -> Ranking:
     arms = runs.groupby(ARM, sort=False)[["worst_accuracy", f"worst_{gap}"]].mean().reset_index()
     able = arms[[key not in why for key in arms[ARM].itertuples(index=False, name=None)]]
     able = able[able["method"] != FRONTIER]
-    number = able["method"].nunique()
-    found = {c: able[able[f"worst_{gap}"] <= c] for c in LIMITS}
-    limit = next((c for c in LIMITS if found[c]["method"].nunique() >= min(2, number)), LIMITS[-1])
-    best = found[limit].sort_values("worst_accuracy", ascending=False, kind="stable")
+    found = [able[able[f"worst_{gap}"] <= limit] for limit in LIMITS]
+    loose = found[0]["method"].nunique() < found[1]["method"].nunique()
+    limit = LIMITS[loose]
+    best = found[loose].sort_values("worst_accuracy", ascending=False, kind="stable")
     best = best.drop_duplicates("method")[ARM]
     values = runs.merge(best, on=ARM).pivot(index="seed", columns="method", values="worst_accuracy")
     order = [name for name in dict.fromkeys(able["method"]) if name in values]
     least = able[~able["method"].isin(order)].groupby("method", sort=False)[f"worst_{gap}"].min()
     above = [f"{name} ({words.rate(least[name])} or more)" for name in least.index]
-    missed = (f"{gap.upper()} above {limit:g} at every level: {listed(above)}.",) if above else ()
+    missed = (f"not ranked ({gap.upper()} above {limit:g}): {listed(above)}.",) if above else ()
     return Ranking(
         measure=f"the worst client's accuracy at a {gap.upper()} of at most {limit:g}",
         seeds=len(values.dropna()),
         frame=ranked(values[order]).merge(best, on="method"),
         apart=(*missed, *named(why, part)),
+        missing=tuple(least.index),
+        limit=limit,
     )
 
 
@@ -168,9 +179,9 @@ def by_area(part: pd.DataFrame) -> Ranking:
     order = [name for name in dict.fromkeys(part["method"]) if name not in (CONSTANT, FRONTIER)]
     poor = [m for m in order if m in able and values[m].mean() >= values[CONSTANT].mean()]
     why = {key: reason for key, reason in why.items() if key[0] not in able}
-    lines = named(why, part) + ((f"{POOR}: {listed(poor)}.",) if poor else ())
+    lines = named(why, part) + ((f"not ranked ({POOR}): {listed(poor)}.",) if poor else ())
     return Ranking(
-        measure="the trade-off score (area)",
+        measure="the trade-off score",
         seeds=len(values.dropna()),
         frame=ranked(values[[m for m in order if m in able and m not in poor]], higher=False),
         apart=lines,
@@ -217,5 +228,5 @@ def named(why: dict[tuple[str, ...], str], part: pd.DataFrame) -> tuple[str, ...
             name if len(own) == levels[name] else f"{name} at {abbreviate(own)}"
             for name, own in each.items()
         ]
-        lines.append(f"{reason}: {'; '.join(names)}.")
+        lines.append(f"not ranked ({reason}): {'; '.join(names)}.")
     return tuple(lines)
