@@ -52,7 +52,6 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
             box=SIMPLE_HEAD,
             padding=(0, space - 1, 0, 0),  # and a space from the box
             pad_edge=False,
-            show_edge=False,
             leading=int(any(text.count("\n") > 1 for row in cells for text in row)),
         )
         for k in shown:

@@ -8,7 +8,6 @@ import pandas as pd
 
 from pfedfair._util.errors import option
 from pfedfair.experiments import FRONTIER
-from pfedfair.metrics.criteria import MEASURES
 from pfedfair.studies import parts, ranking, scores, summary, tradeoff, words
 from pfedfair.studies.ranking import ARM, Ranking
 from pfedfair.studies.rows import CONSTANT
@@ -17,7 +16,6 @@ from pfedfair.studies.view import Column, Table, View
 
 APART = "Set apart:"
 RANK = "same rank: no clear difference (95 %, seed by seed, all pairs together)."
-WORST = "worst: lowest accuracy, largest gap of any client; ±: 95 % interval over seeds."
 BY_AREA = (
     "area: the worst client's error in percent at limits on its gap from 0 to "
     f"{tradeoff.WIDTH:g}, which the validation rows set."
@@ -107,7 +105,8 @@ def legend(gap: str, scored: bool) -> tuple[str, ...]:
     """Return what is needed to read the tables; docs/reading-numbers.md has the rest."""
     other = option("validation", 0.2)
     chosen = f"level: most accurate within the limit here; on other rows: {other}."
-    return (RANK, BY_AREA if scored else chosen, WORST, f"{MEASURES[gap].words.split('; ')[0]}.")
+    worst = f"worst: lowest accuracy, largest gap ({gap.upper()}) of any client; ±: 95 % over seeds."
+    return (RANK, BY_AREA if scored else chosen, worst)
 
 
 def _rank(row: pd.Series) -> str:
