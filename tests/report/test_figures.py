@@ -15,8 +15,8 @@ from pfedfair.studies import Picture
 def picture(half=0.01, y_half=1.0):
     """Two panels of two methods, one of which has a mark of the paper's, and a dashed line."""
     rows = [
-        {"panel": panel, "method": method, "label": method, "mark": method == "best", "apart": False,
-         "x": x, "x_half": half, "y": 20 + 50 * x, "y_half": y_half}
+        {"panel": panel, "method": method, "label": method, "mark": method == "best",
+         "apart": False, "x": x, "x_half": half, "y": 20 + 50 * x, "y_half": y_half}
         for panel in ("one", "two")
         for method in ("fedavg", "pfedfair", "best")
         for x in (0.1, 0.2)

@@ -136,9 +136,11 @@ def sentence(compared: Sequence[Arm], gap: str) -> str:
 
     def describe(arm: Arm) -> str:
         low, high = arm.frame["accuracy"].min(), arm.frame[gap].max()
-        numbers = f"{words.percent(low)} % accuracy and a {gap.upper()} of {words.rate(high)}"
+        numbers = f"{words.percent(low)} % accuracy and {gap.upper()} {words.rate(high)}"
         return f"{arm.words}: {numbers} at the worst client"
 
+    if len(trained) == 1:
+        return f"{describe(fairest)}."
     if fairest is accurate:
         return f"The fairest and most accurate is {describe(fairest)}."
     return f"The fairest is {describe(fairest)}; the most accurate is {describe(accurate)}."

@@ -105,8 +105,8 @@ def legend(gap: str, scored: bool) -> tuple[str, ...]:
     """Return what is needed to read the tables; docs/reading-numbers.md has the rest."""
     other = option("validation", 0.2)
     chosen = f"level: most accurate within the limit here; on other rows: {other}."
-    worst = f"worst: lowest accuracy, largest gap ({gap.upper()}) of any client; ±: 95 % over seeds."
-    return (RANK, BY_AREA if scored else chosen, worst)
+    of = f"lowest accuracy, largest gap ({gap.upper()}) of any client"
+    return (RANK, BY_AREA if scored else chosen, f"worst: {of}; ±: 95 % over seeds.")
 
 
 def _rank(row: pd.Series) -> str:

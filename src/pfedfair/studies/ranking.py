@@ -4,7 +4,7 @@ Methods are compared at the same fairness: by their trade-off scores, or by the 
 accuracy at a limit on the gap. What decides like the constant classifier is not ranked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -105,10 +105,10 @@ def ranked(values: pd.DataFrame, higher: bool = True) -> pd.DataFrame:
     order = list(values.mean().sort_values(ascending=not higher, kind="stable").index)
     level = 1 - (1 - LEVEL) / max(comb(len(order), 2), 1)
 
-    def less(name: str, best: str) -> tuple[float, ...]:
+    def less(name: Hashable, best: Hashable) -> tuple[float, ...]:
         return mean_interval((values[name] - values[best]).to_numpy(), level)
 
-    def is_worse(name: str, best: str) -> bool:
+    def is_worse(name: Hashable, best: Hashable) -> bool:
         _, low, high = less(name, best)
         return high < 0 if higher else low > 0
 
@@ -203,7 +203,8 @@ def set_apart(part: pd.DataFrame) -> dict[tuple[str, ...], str]:
     above the constant classifier's.
     """
     gap = summary.gap_of(part)
-    same = part["collapsed"] | part.get("one_decision", part["collapsed"]).fillna(False).astype(bool)
+    held_out = part.get("one_decision", part["collapsed"]).fillna(False).astype(bool)
+    same = part["collapsed"] | held_out
     few = part.get(f"{gap}_people", pd.Series(words.NAN, index=part.index)).between(1, FEWEST - 1)
     share = (same & ~few).groupby([part[name] for name in ARM], sort=False).mean()
     runs = summary.over_clients(part)

@@ -13,7 +13,7 @@ from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
 from pfedfair.studies.rows import WITH_TARGET, of_clients
 from pfedfair.studies.study import Cell, Study, cells_of
-from pfedfair.studies.view import Column, Picture, Table, View
+from pfedfair.studies.view import Column, Picture, Table
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
 ETAS = (0.0, 0.6, 0.9, 0.97)
@@ -25,9 +25,7 @@ SETTINGS: dict[str, dict[int | None, tuple[float, ...]]] = {
 }
 SETTINGS |= {f"{name}-additive": etas for name, etas in SETTINGS.items()}
 VALIDATION = 0.2
-AREA = Column(
-    "area ↓", lambda row: words.percent(row["area"], row["area_half"]).replace(" ", "\n")
-)
+AREA = Column("area ↓", lambda row: words.percent(row["area"], row["area_half"]).replace(" ", "\n"))
 
 
 def cells(dataset: str) -> list[Cell]:
