@@ -158,6 +158,9 @@ def test_nothing_to_rank():
     lonely = comparison(made(NONE | {"a": [(0.9, 0.3)]}))
     assert "a, eta 0" not in lonely.sentence  # its only level needs no name
     assert "at the worst client" in lonely.sentence
+    poor = comparison(made(NONE | {"a": [(0.4, 0.3)]}))
+    assert poor.sentence.startswith("No method can be ranked")
+    assert "a" in poor.tables[0].lines[1]
 
 
 def scored(methods, **more):

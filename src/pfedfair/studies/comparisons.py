@@ -8,7 +8,7 @@ import pandas as pd
 
 from pfedfair._util.errors import option
 from pfedfair.experiments import FRONTIER
-from pfedfair.studies import parts, ranking, scores, summary, tradeoff, words
+from pfedfair.studies import parts, ranking, scores, summary, words
 from pfedfair.studies.ranking import ARM, Ranking
 from pfedfair.studies.rows import CONSTANT
 from pfedfair.studies.study import Study, main_result
@@ -16,10 +16,7 @@ from pfedfair.studies.view import Column, Table, View
 
 APART = "Set apart:"
 RANK = "same rank: no clear difference (95 %, seed by seed, all pairs together)."
-BY_AREA = (
-    "area: the worst client's error in percent at limits on its gap from 0 to "
-    f"{tradeoff.WIDTH:g}, which the validation rows set."
-)
+BY_AREA = "area: the worst client's mean error in percent over limits, kept on validation rows."
 
 
 def comparison(results: pd.DataFrame) -> View:
@@ -42,7 +39,8 @@ def answers(rank: Callable[[pd.DataFrame], Ranking], results: pd.DataFrame) -> t
     each = list(summary.parts(results))
     for part in each:
         methods = set(part["method"]) - {CONSTANT, FRONTIER}
-        line = rank(part).answer if len(methods) > 1 else main_result(part)[0]
+        single = main_result(part)[0] if len(methods) == 1 else ""
+        line = single or rank(part).answer
         lines.append(f"{words.setting(part)}: {line}" if len(each) > 1 else line)
     return tuple(lines)
 
