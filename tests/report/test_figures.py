@@ -16,7 +16,7 @@ def picture(half=0.01, y_half=1.0):
     """Two panels of two methods, one of which has a mark of the paper's, and a dashed line."""
     rows = [
         {"panel": panel, "method": method, "label": method, "mark": method == "best",
-         "x": x, "x_half": half, "y": 20 + 50 * x, "y_half": y_half}
+         "apart": False, "x": x, "x_half": half, "y": 20 + 50 * x, "y_half": y_half}
         for panel in ("one", "two")
         for method in ("fedavg", "pfedfair", "best")
         for x in (0.1, 0.2)
@@ -62,7 +62,7 @@ def test_axes_fit_what_was_measured_and_what_is_possible():
     assert note == figures.TOO_WIDE
     drawn = figures.draw(picture())
     assert drawn.legends[0].get_title().get_text() == ""
-    near = pd.DataFrame({"x": [0.1], "x_half": 0.0, "y": [0.5], "y_half": 3.0})
+    near = pd.DataFrame({"x": [0.1], "apart": False, "x_half": 0.0, "y": [0.5], "y_half": 3.0})
     axes = drawn.axes[0]
     figures.limits(axes, near, near.head(0))
     assert axes.get_ylim()[0] >= 0  # no error is below nought

@@ -53,11 +53,12 @@ def compare(
     live: pages.IsLive = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare methods over how fair they are, and over seeds: a table and a figure.
+    """Compare methods at the same fairness, over seeds: which is clearly the best, if any is.
 
-    Methods without eta have a limit of their own in its place. With --validation
-    0.2 each method gets a trade-off score, its points chosen on the validation
-    rows. A setting (--penalty, --set) goes to the methods that have it.
+    With fewer than three seeds none is ranked. Methods without eta have a limit of
+    their own instead. With --validation 0.2 each method gets a trade-off score, its
+    points chosen on the validation rows. A setting (--penalty, --set) goes to the
+    methods that have it.
 
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5
     """

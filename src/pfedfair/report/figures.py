@@ -86,7 +86,11 @@ def curves(picture: Picture) -> Figure:
 
 
 def limits(axes: Axes, curves: pd.DataFrame, marks: pd.DataFrame) -> None:
-    """Fit the axes to the measured values, not to their intervals, and to possible values."""
+    """Fit the axes to the measured values, not to their intervals, and to possible values.
+
+    Points that decide like the constant classifier do not count, unless there are no others.
+    """
+    curves = curves if curves["apart"].all() else curves[~curves["apart"]]
     x = pd.concat([curves["x"], marks["x"].astype(float)]).dropna()
     y = pd.concat([curves["y"], marks["y"].astype(float)]).dropna()
     if len(x):

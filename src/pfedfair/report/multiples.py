@@ -34,7 +34,7 @@ def draw(picture: Picture) -> Figure:
     if title:
         figure.text(0.5, 1 - 0.2 / size[1], picture.words["title"], fontsize=12, ha="center")
     for name, part, height in zip(names, parts, heights, strict=True):
-        head = "; ".join([name, *part["notes"]["text"]])
+        head = "; ".join([name, *part["notes"]["text"]]).replace("\n", ", ")
         figure.text(0.5, (y - 0.2) / size[1], head, fontsize=11, ha="center", va="center")
         left_out |= _block(figure, part, y - HEAD, picture.words)
         y -= height

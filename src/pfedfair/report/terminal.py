@@ -15,11 +15,9 @@ def show(view: View, console: Console) -> None:
     title = view.title
     if view.sentence:
         console.print()
-        for text in filter(None, (title, view.sentence)):
-            console.print(Text(text, style="bold"))
+        console.print(Text(view.sentence, style="bold"))
         for line in view.more:
             console.print(Text(line))
-        title = ""
     for one in view.tables:
         if not one.detail:
             print_table(one, console, title)

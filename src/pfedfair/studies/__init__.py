@@ -16,7 +16,7 @@ from pfedfair.studies import (
     table5,
     targets,
 )  # fmt: skip
-from pfedfair.studies.scores import comparison
+from pfedfair.studies.comparisons import comparison
 from pfedfair.studies.study import Study
 from pfedfair.studies.view import Column, Picture, Table, View
 

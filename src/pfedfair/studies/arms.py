@@ -7,6 +7,7 @@ import pandas as pd
 
 from pfedfair.experiments import FRONTIER
 from pfedfair.studies import summary, verdicts, words
+from pfedfair.studies.ranking import set_apart
 from pfedfair.studies.rows import CONSTANT, TARGET
 
 
@@ -14,7 +15,8 @@ from pfedfair.studies.rows import CONSTANT, TARGET
 class Arm:
     """A method at one level.
 
-    `config` has all its settings, as JSON. `frame` has a row for each client of the part, in its
+    `config` has all its settings, as JSON. `apart` is whether it decides like the constant
+    classifier: see `ranking.set_apart`. `frame` has a row for each client of the part, in its
     order: accuracy and gap with the ends of their intervals, those of the run for one seed, and
     those of the mean over seeds for several.
     """
@@ -24,6 +26,7 @@ class Arm:
     target: float | None
     seeds: int
     config: str
+    apart: bool
     frame: pd.DataFrame
 
     @property
@@ -50,7 +53,7 @@ def arms(part: pd.DataFrame) -> list[Arm]:
     gap = summary.gap_of(part)
     sites = list(dict.fromkeys(part["client"]))
     several = part.groupby("method")["level"].nunique() > 1
-    compared = []
+    compared, apart = [], set_apart(part)
     for (method, level, config), runs in part.groupby(["method", "level", "config"], sort=False):
         target = float(runs["target_ddp"].iloc[0]) if "target_ddp" in runs else words.NAN
         shown = str(level) if level != "0" or several.get(method, False) else ""
@@ -61,6 +64,7 @@ def arms(part: pd.DataFrame) -> list[Arm]:
                 target=None if target != target else target,
                 seeds=runs["seed"].nunique(),
                 config=str(config),
+                apart=(method, level, config) in apart,
                 frame=_over_seeds(runs, gap).reindex(sites).reset_index(),
             )
         )
@@ -103,7 +107,7 @@ def chosen(compared: Sequence[Arm], gap: str) -> int:
     if is_about_targets(compared):
         with_target = [k for k, arm in enumerate(compared) if arm.target is not None]
         return min(with_target, key=lambda k: abs((compared[k].target or 0.0) - TARGET))
-    trained = [k for k, arm in enumerate(compared) if arm.method != CONSTANT]
+    trained = [k for k, arm in enumerate(compared) if not arm.apart]
 
     def worst(k: int) -> float:
         frame = compared[k].frame
@@ -124,7 +128,7 @@ def sentence(compared: Sequence[Arm], gap: str) -> str:
         over = f", mean of {best.seeds} seeds" if best.seeds > 1 else ""
         text = verdicts.sentence(names, found, why, best.target, gap)
         return f"{best.words}{over}: {text[:1].lower()}{text[1:]}"
-    trained = [arm for arm in compared if arm.method != CONSTANT and arm.frame[gap].notna().any()]
+    trained = [arm for arm in compared if not arm.apart and arm.frame[gap].notna().any()]
     if not trained:
         return ""
     fairest = min(trained, key=lambda arm: float(arm.frame[gap].max()))
@@ -132,9 +136,11 @@ def sentence(compared: Sequence[Arm], gap: str) -> str:
 
     def describe(arm: Arm) -> str:
         low, high = arm.frame["accuracy"].min(), arm.frame[gap].max()
-        numbers = f"{words.percent(low)} % accuracy and a {gap.upper()} of {words.rate(high)}"
+        numbers = f"{words.percent(low)} % accuracy and {gap.upper()} {words.rate(high)}"
         return f"{arm.words}: {numbers} at the worst client"
 
+    if len(trained) == 1:
+        return f"{describe(fairest)}."
     if fairest is accurate:
         return f"The fairest and most accurate is {describe(fairest)}."
     return f"The fairest is {describe(fairest)}; the most accurate is {describe(accurate)}."

@@ -9,7 +9,7 @@ import pandas as pd
 from pfedfair.experiments import FRONTIER
 from pfedfair.metrics.criteria import MEASURES
 from pfedfair.metrics.intervals import FEWEST
-from pfedfair.studies import summary, words
+from pfedfair.studies import ranking, summary, words
 from pfedfair.studies.rows import BEST, CONSTANT
 from pfedfair.studies.view import Column, Picture, Table
 
@@ -21,6 +21,7 @@ HEADINGS = {
     "joint_worst": "worst\nin both",
     "mean": "mean of\nclients",
 }
+BOUND = f"{FRONTIER}: {BEST}, set on the held-out rows: no method, but a bound."
 CLAIMS = (
     "What the paper claims, on these results (methods are compared seed by seed; in brackets the "
     "95 % interval of the difference):"
@@ -35,8 +36,7 @@ def usual_legend(gap: str) -> tuple[str, ...]:
 
 def measures(gap: str) -> tuple[str, ...]:
     """Return the definition of a gap, and for DDP that of the frontier."""
-    bound = f"{FRONTIER}: {BEST}, set on the held-out rows: no method, but a bound."
-    return (MEASURES[gap].words, bound) if gap == "ddp" else (MEASURES[gap].words,)
+    return (MEASURES[gap].words, BOUND) if gap == "ddp" else (MEASURES[gap].words,)
 
 
 def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
@@ -203,9 +203,9 @@ def trade_off(
 ) -> Picture:
     """Return error against gap, a curve over levels for each method, with intervals over seeds.
 
-    A panel for each data set, partition and role of clients, or each of `kinds`; with these the
-    constant classifier, which is far above the others, is a note in the corner. `marks` (dataset,
-    role, method, x, y) are the paper's.
+    A panel for each data set, partition and role of clients, or each of `kinds`. The constant
+    classifier, which is far above the others, is a note in the corner; levels that decide like it
+    do not stretch the axes. `marks` (dataset, role, method, x, y) are the paper's.
     """
     gap = summary.gap_of(results)
     roles = set(results["role"])
@@ -214,16 +214,20 @@ def trade_off(
     for part in summary.parts(results):
         here = summary.rows_of(rows, part).sort_values("eta", kind="stable")
         is_constant = here["method"] == CONSTANT
+        keys = here[ranking.ARM].itertuples(index=False, name=None)
+        apart = ranking.set_apart(part)
+        here = here.assign(apart=[key in apart for key in keys])
         for kind in shown:
             suffix = "" if part["client"].nunique() == 1 else f": {kind}"
             title = words.setting(part) + suffix + (" of clients" if suffix and kinds else "")
             panels[part["dataset"].iloc[0], kind] = title
-            if kinds is not None and is_constant.any():
+            if is_constant.any():
                 error = 100 * (1 - here.loc[is_constant, f"{kind}_accuracy"].mean())
                 text = f"constant classifier: {gap.upper()} 0, error {error:.1f} %"
+                like_it = int((here["apart"] & ~is_constant).sum())
+                text += f"\n{like_it} levels decide like it" if like_it else ""
                 notes.append({"panel": title, "text": text})
-            drawn = here if kinds is None else here[~is_constant]
-            lines.append(curve(drawn, title, f"{kind}_{gap}", f"{kind}_accuracy"))
+            lines.append(curve(here[~is_constant], title, f"{kind}_{gap}", f"{kind}_accuracy"))
     labels = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
     if kinds is None:
         labels["title"] = "Error and unfairness of every method (lower left is better)"
@@ -250,6 +254,7 @@ def curve(rows: pd.DataFrame, panel: str, x: str, y: str) -> pd.DataFrame:
         "method": rows["method"],
         "label": rows["method"].replace(FRONTIER, BEST),
         "mark": rows["method"] == FRONTIER,
+        "apart": rows.get("apart", rows["method"] == CONSTANT),
         "x": rows[x], "x_half": rows.get(f"{x}_half", 0 * rows[x]).fillna(0),
         "y": value, "y_half": half,
     })  # fmt: skip

@@ -4,7 +4,6 @@ Not in the paper, which judges its method's trade-off as the best from the plott
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import pandas as pd
@@ -14,7 +13,7 @@ from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
 from pfedfair.studies.rows import WITH_TARGET, of_clients
 from pfedfair.studies.study import Cell, Study, cells_of
-from pfedfair.studies.view import Column, Picture, Table, View
+from pfedfair.studies.view import Column, Picture, Table
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
 ETAS = (0.0, 0.6, 0.9, 0.97)
@@ -26,6 +25,7 @@ SETTINGS: dict[str, dict[int | None, tuple[float, ...]]] = {
 }
 SETTINGS |= {f"{name}-additive": etas for name, etas in SETTINGS.items()}
 VALIDATION = 0.2
+AREA = Column("area ↓", lambda row: words.percent(row["area"], row["area_half"]).replace(" ", "\n"))
 
 
 def cells(dataset: str) -> list[Cell]:
@@ -71,25 +71,27 @@ def over_methods(results: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values("area", kind="stable", ignore_index=True)
 
 
-def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Return methods against their trade-off scores, the best first."""
-    gap, scored = summary.gap_of(part), over_methods(part)
+def at_limits(gap: str) -> tuple[Column, ...]:
+    """Return columns of the worst client's accuracy and gap at each limit."""
 
     def at(limit: float, row: pd.Series) -> str:
         return "\n".join(
             words.measure(row, f"{name}_{limit:g}", half=True) for name in ("accuracy", gap)
         )
 
-    def area(row: pd.Series) -> str:
-        return f"{words.percent(row['area'])}\n±{words.percent(row['area_half'])}"
+    return tuple(Column(f"{gap.upper()} ≤ {c:g}", partial(at, c)) for c in tradeoff.LIMITS)
 
+
+def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    """Return methods against their trade-off scores, the best first."""
+    scored = over_methods(part)
     return Table(
         frame=scored,
         columns=(
             Column("method", "{method}"),
-            Column("area ↓", area),
+            AREA,
             parts.difference(REFERENCE, "less"),
-            *(Column(f"{gap.upper()} ≤ {c:g}", partial(at, c)) for c in tradeoff.LIMITS),
+            *at_limits(summary.gap_of(part)),
         ),
         lines_heading="Result:",
         lines=(verdict(scored),),
@@ -142,17 +144,6 @@ def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
     return [parts.trade_off(name, part, rows, ("worst",)) for name, part in named]
 
 
-def comparison(results: pd.DataFrame) -> View:
-    """Return the view of `compare`, and of `report` for any folder with results.
-
-    It has a summary and the trade-off picture; with validation rows, scores instead.
-    """
-    protocols = set(results["protocol"])
-    scored = "validation" in protocols and len(protocols) > 1
-    return (SCORED if scored else UNSCORED).view(results)
-
-
-UNSCORED = Study(title="Comparison", table=parts.summary_table, pictures=parts.by_role)
 STUDY = Study(
     title="Trade-off scores of all methods",
     cells=cells,
@@ -163,4 +154,3 @@ STUDY = Study(
     legend=legend,
     in_paper=False,
 )
-SCORED = replace(STUDY, title="Trade-off scores", pictures=parts.by_role)

@@ -20,6 +20,12 @@ ON_PIXELS = "pixels"  # the section of settings of networks on pixels
 ROWS = 12_000  # of all clients, where Adult has 20 or 50 of them
 
 
+def main_result(results: pd.DataFrame) -> tuple[str, ...]:
+    """Return the main result on the first data set and partition."""
+    first = next(summary.parts(summary.held_out(results)))
+    return (arms.sentence(arms.arms(first), summary.gap_of(first)),)
+
+
 class Cell(NamedTuple):
     """A row of a table at one level, on one data set; a run for each seed.
 
@@ -79,6 +85,7 @@ class Study:
     `cells` returns what is run on a data set. `table` is made from the results of one data set and
     partition, and their rows of `summary.summary`, with a heading that names these; `pictures` from
     all of them; `files` from the tables too. `legend` explains the numbers, given the gap.
+    `answer` is the main result and the lines that complete it.
     """
 
     title: str
@@ -87,6 +94,7 @@ class Study:
     pictures: Callable[[pd.DataFrame, pd.DataFrame], Iterable[Picture]] = lambda results, rows: ()
     files: Files = lambda results, rows, tables: {}
     legend: Callable[[str], tuple[str, ...]] = parts.usual_legend
+    answer: Callable[[pd.DataFrame], tuple[str, ...]] = main_result
     datasets: tuple[str, ...] = ("adult", "compas")
     tidy: Callable[[pd.DataFrame], pd.DataFrame] = lambda results: results
     elsewhere: tuple[str, ...] = ()  # data sets that are supported, too, but not bundled
@@ -125,14 +133,15 @@ class Study:
             tables.append(replace(table, heading=words.heading(part) + table.heading))
         files = {"summary.csv": rows, "clients.csv": clients}
         files = {name: frame.drop(columns="model") for name, frame in files.items()}
-        first = next(summary.parts(held))
+        sentence, *more = self.answer(results)
         shown = View(
             title=self.title,
             tables=(*tables, *(parts.client_table(part, gap) for part in summary.parts(clients))),
             pictures=tuple(self.pictures(held, rows)),
             legend=self.legend(gap),
             files=files | self.files(held, rows, tables),
-            sentence=arms.sentence(arms.arms(first), summary.gap_of(first)),
+            sentence=sentence,
+            more=tuple(more),
         )
         shown = shown.noting(parts.collapsed(results), cautions.COLLAPSED)
         return shown.noting(parts.few_rows(held), cautions.FEW)

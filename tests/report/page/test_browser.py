@@ -291,6 +291,22 @@ def test_points_tell_their_numbers(visit):
     assert page.locator(".tip").inner_text().startswith("local, eta 0")
 
 
+def test_the_trade_off_is_scaled_to_the_methods(visit):
+    """The constant, and a level that decides like it, stand at the edge."""
+    document = documents.live()
+    curves = {c["method"]: c for c in document["parts"][0]["tradeoff"]["curves"]}
+    curves["constant"]["points"][0]["error"] = 0.6
+    curves["fedavg"]["points"][0] |= {"error": 0.7, "gap": 0.9, "apart": True}
+    page = visit("scaled", document)
+    assert "constant ↑ 60.0\u00a0%" in page.locator(".tradeoff .label").all_text_contents()
+    errors = page.locator(".tradeoff text.end").all_text_contents()
+    assert max(map(float, errors)) < 40
+    frame = page.locator(".tradeoff").bounding_box()
+    for box in (mark.bounding_box() for mark in page.locator(".tradeoff .mark").all()):
+        assert frame["y"] <= box["y"]
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"]
+
+
 def test_another_part_is_another_page(visit):
     page = visit("study")
     page.select_option("#part", "1")

@@ -116,6 +116,8 @@ def glossary(gap: str) -> list[list[str]]:
          "should beat it."],
         ["frontier", "The least error that thresholds on the shared model's scores can have at "
          "each gap, chosen with the test labels: no method, but a mark."],
+        ["rank", "Methods share one unless one of them is clearly worse: differences in pairs, "
+         "over seeds, with 95 % confidence for all pairs of methods together."],
         ["threshold", "The score from which the decision is positive; between two numbers it is "
          "drawn at random."],
         ["epsilon", "How well noise hides one row in what a site sends; smaller is better."],

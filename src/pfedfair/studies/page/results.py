@@ -127,8 +127,9 @@ def _tradeoff(arms: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, An
         for _, row in curve.iterrows():
             x, y = row[f"worst_{gap}"], 1 - row["worst_accuracy"]
             x_half, y_half = row[f"worst_{gap}_half"], row["worst_accuracy_half"]
+            arm = numbers.get((str(method), row["config"]))
             points.append({
-                "arm": numbers.get((str(method), row["config"])),
+                "arm": arm, "apart": arm is not None and arms[arm].apart,
                 "level": words.level(row["level"]) if row["level"] else "",
                 "gap": x, "gap_low": max(0.0, x - x_half), "gap_high": x + x_half,
                 "error": y, "error_low": max(0.0, y - y_half), "error_high": min(1.0, y + y_half),

@@ -3,9 +3,13 @@
 const nameOf = (curve) => curve.words ?? curve.method;
 const brief = (text) => (text.length > 19 ? `${text.slice(0, 18)}…` : text);
 
-// What fits: means, not intervals, which with few seeds may reach far out.
+// What fits: means, not intervals, which with few seeds may reach far out; of methods, not of the
+// constant and of what decides like it, unless there is nothing else.
 function tradeoffLimits(curves) {
-  const marks = curves.filter((curve) => curve.kind !== 'frontier').flatMap((curve) => curve.points);
+  const every = curves.filter((curve) => curve.kind !== 'frontier').flatMap((curve) => curve.points);
+  const ofMethods = curves.filter((curve) => curve.kind === 'method').flatMap((curve) => curve.points);
+  const inside = ofMethods.filter((p) => !p.apart);
+  const marks = inside.length ? inside : every;
   const reach = 1.08 * Math.max(...marks.map((p) => p.gap), doc.target ?? 0, 0.02);
   const edge = curves.filter((curve) => curve.kind === 'frontier').flatMap((curve) => curve.points);
   const errors = [...marks, ...edge.filter((p) => p.gap <= reach)].map((p) => p.error);
@@ -71,15 +75,16 @@ function drawTradeoff(picture, curves, width, target) {
   const layers = new Map();
   const names = [];
   for (const curve of curves) {
-    const layer = drawCurve(curve, x, y, points);
+    const layer = drawCurve(curve, x, y, box, points);
     layers.set(curve.method, layer);
     const ends = curve.points.filter((p) => p.gap <= reach);
     const end = ends.reduce((a, b) => (!a || b.gap > a.gap ? b : a), null);
     if (!end) continue;
     if (curve.kind === 'constant') {
-      layer.append(
-        svg('text', { class: 'label', x: x(end.gap) + 11, y: y(end.error) + 4, text: brief(nameOf(curve)) }),
-      );
+      const above = y(end.error) < box.top;
+      const label = brief(nameOf(curve)) + (above ? ` ↑ ${format.percent(end.error)}` : '');
+      const down = Math.max(y(end.error), box.top) + 4;
+      layer.append(svg('text', { class: 'label', x: x(end.gap) + 11, y: down, text: label }));
     } else if (wide) {
       names.push({ curve, end, y: Math.max(box.top, y(end.error)) + 4 });
     }
@@ -96,7 +101,8 @@ function drawTradeoff(picture, curves, width, target) {
   return { layers, points, x, y };
 }
 
-function drawCurve(curve, x, y, points) {
+// A mark outside the picture stands at its edge.
+function drawCurve(curve, x, y, box, points) {
   const inside = svg('g', { 'clip-path': 'url(#plot)' });
   const layer = svg('g', { class: `curve ${curveClass(curve)}` }, inside);
   const there = curve.points.filter((p) => known(p.gap) && known(p.error));
@@ -109,8 +115,10 @@ function drawCurve(curve, x, y, points) {
     const bar = (d) => inside.append(svg('path', { class: 'bar', d }));
     if (known(p.gap_low)) bar(`M${x(p.gap_low)} ${y(p.error)}H${x(p.gap_high)}`);
     if (known(p.error_low)) bar(`M${x(p.gap)} ${y(p.error_low)}V${y(p.error_high)}`);
-    layer.append(svg('path', { class: 'mark', d: mark(markOf(curve), 5.5, x(p.gap), y(p.error)) }));
-    points.push({ curve, p, x: x(p.gap), y: y(p.error) });
+    const across = Math.min(x(p.gap), box.right);
+    const down = Math.max(y(p.error), box.top);
+    layer.append(svg('path', { class: 'mark', d: mark(markOf(curve), 5.5, across, down) }));
+    points.push({ curve, p, x: across, y: down });
   }
   return layer;
 }
