@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from pfedfair.theory import calibration
-from pfedfair.theory.calibration import calibrate, fit
+from pfedfair.theory.calibration import calibrate, covariance_root, fit, logit_errors
 
 BINS = 200
 SCORES = (np.arange(BINS) + 0.5) / BINS
@@ -205,3 +205,22 @@ def test_many_at_once_are_each_of_them(seed, groups, rows):
         single, its_kind = calibrate(each, CENTRES)
         assert kind == its_kind
         np.testing.assert_array_equal(eta, single)
+
+
+def test_errors_of_the_logit_are_those_of_the_bootstrap():
+    """Their standard deviation by bin, where the score itself is right."""
+    rng = np.random.default_rng(0)
+    centres = (np.arange(50) + 0.5) / 50
+    z = logit(centres)
+    rows = rng.integers(40, 80, 50)
+    logits = []
+    for _ in range(300):
+        ones = rng.binomial(rows, centres)
+        abc = fit(np.stack([rows - ones, ones]).astype(float), z, "beta")
+        logits.append(abc @ np.stack([np.log(centres), -np.log1p(-centres), np.ones(50)]))
+    counts = np.stack([rows * (1 - centres), rows * centres])[None, None]
+    both = np.stack([1 - centres, centres], axis=1)
+    errors = logit_errors(covariance_root(counts, centres[None], both), both)[0]
+    inside = slice(3, -3)
+    found, expected = np.sqrt((errors**2).sum(0))[inside], np.std(logits, axis=0)[inside]
+    np.testing.assert_allclose(found, expected, rtol=0.2)

@@ -244,9 +244,9 @@ class Method(Phase):
     def to_dict(self) -> dict[str, Any]:
         """Return all hyper-parameters, including those of a wrapped method, for `from_dict`."""
         found: dict[str, Any] = {"kind": type(self).__name__, "format": FORMAT}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            found[field.name] = value.to_dict() if isinstance(value, Method) else value
+        for one in fields(self):
+            value = getattr(self, one.name)
+            found[one.name] = value.to_dict() if isinstance(value, Method) else value
         return found
 
     def warning(self, server: State) -> str:

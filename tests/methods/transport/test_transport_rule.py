@@ -19,6 +19,7 @@ from pfedfair.methods.transport import counts as counting
 from pfedfair.methods.transport.counts import cells_for
 from pfedfair.theory import rule as theory
 from pfedfair.theory.belief import Belief
+from pfedfair.theory.program import fair_program
 from pfedfair.theory.shrinkage import FLAT
 from rules import (
     by_bin,
@@ -499,9 +500,9 @@ def test_random_draws_shrink_every_gap_alike():
     assert facts["certainty_cost"] == pytest.approx(free - accuracy, abs=1e-5)
 
 
-def test_a_client_that_is_too_small_is_told_what_would_do():
+def test_facts_of_a_client_that_is_too_small_are_what_would_do():
     """Without random draws: the gap of 0 by estimate; by the draws, which target and level do."""
-    eta, belief, positive, facts, free, drawn = small_client(
+    _, belief, positive, facts, _, drawn = small_client(
         0.02, confidence=0.9, max_randomised=0.0
     )
     assert facts["too_small"] == 1
@@ -552,3 +553,48 @@ def test_a_higher_confidence_is_stricter():
         gaps.append(outcome(by_bin(rule, bins), eta, shapes, 0.5)[1])
     assert (np.diff(gaps) < 0.005).all()
     assert gaps[-1] < 0.9 * gaps[0]
+
+
+# --- preferences -------------------------------------------------------------------------------
+
+
+@given(cases(), targets)
+@settings(deadline=None, max_examples=60)
+def test_levelling_up_takes_no_positive_decision_away(case, target):
+    bins, eta, counts, pooled, share = case
+    algorithm = estimate(bins=bins, target_ddp=target, prefer="up", max_randomised=0.0)
+    shapes = guesses(algorithm, counts, pooled)
+    positive = by_bin(solve(algorithm, knows(eta, pooled), counts, share), bins)
+    assert (positive >= (eta > 0.5) - 1e-9).all()
+    gap = outcome(positive, eta, shapes, share)[1]
+    assert abs(gap) <= max(target, 2.5 / bins) + 1e-6
+
+
+def test_levelling_up_is_the_linear_programs_where_rates_may_not_fall():
+    """The same problem with the least rates as constraints, for the accuracy."""
+    bins = 40
+    eta = np.stack([expit(1.5 * centres(bins) - shift) for shift in (0.9, 0.1)])
+    counts = np.random.default_rng(4).integers(5, 50, (2, bins)).astype(float)
+    algorithm = estimate(bins=bins, target_ddp=0.03, prefer="up", kappa=0)
+    positive = by_bin(solve(algorithm, knows(eta), counts, 0.4), bins)
+    shapes = shape_of(counts)
+    mass = np.array([0.6, 0.4])[:, None, None] * shapes[:, None] * np.stack([1 - eta, eta], 1)
+    least = (shapes * (eta > 0.5)).sum(1)
+    best = fair_program(mass, "dp", 0.03, least=least)[..., 1]
+    ours, theirs = (outcome(each, eta, shapes, 0.4) for each in (positive, best))
+    assert ours[0] == pytest.approx(theirs[0], abs=1e-5)
+    assert abs(theirs[1]) == pytest.approx(0.03, abs=1e-5)
+    assert ((shapes * positive).sum(1) >= least - 1e-6).all()
+
+
+def test_jointly_is_a_stricter_level_for_each_client():
+    bins, share = 100, 0.5
+    eta = np.stack([true_eta(centres(bins), np.full(bins, s)) for s in (0, 1)])
+    pooled, _, counts = next(strangers(1, 4000, bins))
+    server = knows(eta, pooled) | {"clients": torch.tensor(10.0)}
+    asked = {"bins": bins, "target_ddp": 0.15, "max_randomised": 0.0}
+    joint = solve(estimate(**asked, confidence=0.9, jointly=True), server, counts, share)
+    alone = solve(estimate(**asked, confidence=0.99), server, counts, share)
+    loose = solve(estimate(**asked, confidence=0.9), server, counts, share)
+    np.testing.assert_array_equal(joint, alone)  # 1 - (1 - 0.9) / 10
+    assert (joint != loose).any()
