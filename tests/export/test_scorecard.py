@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
 @pytest.fixture(scope="module")
 def run():
     data = pff.load("compas", model="additive")
-    settings = {"rounds": 8, "ties": "deterministic"}
+    settings = {"rounds": 8, "max_randomised": 0.0}
     federation = data.federate(pff.partition.fixed_shares())
     return pff.train(federation, pff.make("transport", settings, data))
 
@@ -70,7 +70,7 @@ def test_every_cell_is_on_the_card_once(run):
 
 
 def test_random_draws_are_on_the_card(run):
-    chance = run.retarget(ties="random").personal_model("1")
+    chance = run.retarget(max_randomised=1.0, target_ddp=0.01).personal_model("1")
     card = scorecard(chance, run.shapes())
     drawn = card[card["part"] == "lot"]
     assert len(drawn) >= 1

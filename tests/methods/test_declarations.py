@@ -325,7 +325,8 @@ def test_levels_walk_from_accurate_to_fair(name):
         (pff.methods.FA(tau=0.1), "tau 0.1"),
         (pff.methods.FCFL(epsilon=0.02), "epsilon 0.02"),
         (pff.methods.LoGoFair(delta_local=0.03), "delta 0.03"),
-        (pff.methods.Transport(), "≤ 0.05"),
+        (pff.methods.Transport(confidence=0.0), "≤ 0.05"),
+        (pff.methods.Transport(jointly=True), "≤ 0.05 95% jointly"),
         (pff.methods.IRM(lam=1e3), "lam 1000"),
         (pff.methods.Pooled(target_ddp=0.1), "≤ 0.1"),
         (pff.methods.ThresholdLocal(), "≤ 0.05"),
@@ -336,9 +337,9 @@ def test_levels_walk_from_accurate_to_fair(name):
         (pff.methods.Reweigh(), ""),
         (pff.methods.DRO(tail=0.3), "tail 0.3"),
         (pff.methods.GaussianSwap(), "share 0.5"),
-        (pff.methods.Transport(confidence=0.95, kappa=0.0), "≤ 0.05 own 95%"),
-        (targeted(pff.methods.PFedFair(), target_ddp=0.05), "≤ 0.05"),
-        (targeted(pff.methods.PFedFair(), target_ddp=0.05, confidence=0.95), "≤ 0.05 95%"),
+        (pff.methods.Transport(kappa=0.0), "≤ 0.05 own 95%"),
+        (targeted(pff.methods.PFedFair(), target_ddp=0.05, confidence=0.0), "≤ 0.05"),
+        (targeted(pff.methods.PFedFair(), target_ddp=0.05), "≤ 0.05 95%"),
     ],
 )
 def test_a_level_is_a_few_characters(algorithm, level):

@@ -42,7 +42,15 @@ def federate(frame, aware=True):
     return data.federate(pff.partition.by_column("site"), 0, aware)
 
 
-OPTIONS = {"rounds": 2, "agree": 1, "bins": 30, "batch": 60, "alpha": 0.02}
+OPTIONS = {
+    "rounds": 2,
+    "agree": 1,
+    "bins": 30,
+    "batch": 60,
+    "alpha": 0.02,
+    "confidence": 0.0,
+    "max_randomised": 1.0,
+}
 
 
 def transport(**options):
@@ -230,7 +238,7 @@ def test_a_newcomer_with_another_criterion(groups, classes, aware, criterion, tm
 @tasks
 @pytest.mark.parametrize(
     "options",
-    [{"confidence": 0.9}, {"ties": "deterministic"}, {"epsilon": 1.0}, {"kappa": 0.0}],
+    [{"confidence": 0.9}, {"max_randomised": 0.0}, {"epsilon": 1.0}, {"kappa": 0.0}],
     ids=str,
 )
 def test_transports_other_settings(groups, classes, aware, options):

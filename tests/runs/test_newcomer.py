@@ -14,7 +14,7 @@ from pfedfair._util import seeds
 from pfedfair.data.task import Task
 from pfedfair.runs import newcomer
 
-OPTIONS = {"rounds": 14, "batch": 30, "alpha": 0.02}
+OPTIONS = {"rounds": 14, "batch": 30, "alpha": 0.02, "confidence": 0.0}
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -27,7 +27,13 @@ def run():
     """People of two groups and three sites; some decisions are randomised."""
     data = pff.from_frame(people(), "hired", "sex", drop=["site"])
     federation = data.federate(pff.partition.by_column("site"))
-    settings = {"rounds": 8, "bins": 20, "target_ddp": 0.02}
+    settings = {
+        "rounds": 8,
+        "bins": 20,
+        "target_ddp": 0.02,
+        "confidence": 0.95,
+        "max_randomised": 1.0,
+    }
     return pff.train(federation, pff.make("transport", settings, data))
 
 

@@ -88,7 +88,8 @@ def test_texts_are_read_as_what_the_setting_is():
     assert type(make("pfedfair", {"gamma": 1}).gamma) is float
     for text, kappa in (("inf", float("inf")), ("0", 0.0), ("none", None), ("", None)):
         assert make("transport", {"kappa": text}).kappa == kappa
-    assert make("transport", {"epsilon": "none", "confidence": "None"}) == pff.methods.Transport()
+    assert make("transport", {"epsilon": "none", "base": "None"}) == pff.methods.Transport()
+    assert make("transport", {"jointly": "true"}).jointly is True
     assert make("transport", {"base": "none"}) == make("transport", {"base": ""}) == make(
         "transport"
     )  # fmt: skip

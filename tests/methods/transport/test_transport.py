@@ -105,7 +105,7 @@ def test_no_threshold_leaves_a_client(federation):
     assert shapes == {
         "w": (network.size,),
         "counts": (2, 500),
-        "clients": (),
+        "clients": (1,),
         "eta": (2, 2, 500),
         "eta_error": (2, 3, 3),
         "trust": (2,),
@@ -157,7 +157,7 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
     assert alike["alike"][0].nbytes == 392
     assert rows == {
         name: [tensor[0].numel(), tensor[0].nbytes] for name, tensor in (counts | alike).items()
-    } | {"both": [5_000, sum(tensor[0].nbytes for tensor in counts.values())]}
+    } | {"three": [5_001, sum(tensor[0].nbytes for tensor in counts.values())]}
     down = [tensor.nbytes for name, tensor in server.items() if name != "w"]
     assert {*down, sum(down)} <= numbers_shown
 

@@ -502,9 +502,7 @@ def test_random_draws_shrink_every_gap_alike():
 
 def test_facts_of_a_client_that_is_too_small_are_what_would_do():
     """Without random draws: the gap of 0 by estimate; by the draws, which target and level do."""
-    _, belief, positive, facts, _, drawn = small_client(
-        0.02, confidence=0.9, max_randomised=0.0
-    )
+    _, belief, positive, facts, _, drawn = small_client(0.02, confidence=0.9, max_randomised=0.0)
     assert facts["too_small"] == 1
     rates = [(belief.shapes[z] * positive[z]).sum() for z in (0, 1)]
     assert rates[0] == pytest.approx(rates[1], abs=1e-6)

@@ -333,7 +333,7 @@ class CountState(TypedDict):
     """The server's state from the counts on, in addition to what the base's scorers need."""
 
     w: Model
-    clients: NotRequired[Tensor]  # their number
+    clients: NotRequired[Tensor]  # their number, (1,)
     eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
     eta_error: NotRequired[Tensor]  # a root of its covariance, (groups, 3, 3); 2 classes
     trust: NotRequired[Tensor]  # the weight of a row that the model was trained on, (groups,)
@@ -347,6 +347,7 @@ class CountState(TypedDict):
 class CountMessage(TypedDict):
     held: SummedCounts  # held-out rows by half, group, label and cell
     trained: SummedCounts  # other rows by group and cell
+    clients: Summed  # 1, (1,)
 
 
 class CountOwn(TypedDict):
@@ -381,6 +382,8 @@ class Count(Phase):
         counted = float(message["held"].sum() + message["trained"].sum())
         if counted > sum(sizes) + ROUNDING and not self.noise:
             return f"it counts {counted:g} of {sum(sizes)} rows"
+        if float(message["clients"]) != len(sizes):
+            return f"it counts {float(message['clients']):g} clients, not {len(sizes)}"
         return super().impossible(message, server, sizes)
 
     def start_server(self, server: State, sizes: Tensor) -> State:
@@ -388,16 +391,17 @@ class Count(Phase):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         counts = self.method.count(server, clients)
+        one = {"clients": torch.ones(len(clients), 1, dtype=torch.float64)}
         if self.method.epsilon is None:
-            return copy_state(counts), counts
+            return copy_state(counts) | one, counts
         sent = counting.add_noise(counts, self.method.epsilon)
         # Kept, as the noise cannot be made again: to subtract its own counts from the sums.
-        return sent, counts | {counting.SENT + name: rows.clone() for name, rows in sent.items()}
+        own = counts | {counting.SENT + name: rows.clone() for name, rows in sent.items()}
+        return sent | one, own
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         learnt = counting.learn(messages, self.method.bins)
-        clients = torch.tensor(float(len(sizes)), dtype=torch.float64)
-        return copy_state(server) | learnt | {"clients": clients}
+        return copy_state(server) | learnt | {"clients": messages["clients"].sum(0)}
 
 
 class AgreeMessage(TypedDict):

@@ -203,7 +203,8 @@ class Problem:
             return np.asarray(part * sharp + (1 - part) * constant)
 
         if self.wish.max_randomised > 0:
-            found.append(mix(strictest(lambda part: self.meets_target(mix(part)), 1.0)))
+            part = strictest(lambda part: self.meets_target(mix(part)), 1.0)
+            found += [mix(part)] if part else []  # else one decision for all rows
         most = self.wish.max_randomised + ROUNDING
         return [one for one in found if self.meets_target(one) and self.randomised(one) <= most]
 
