@@ -15,6 +15,7 @@ from pfedfair.auditing import ends
 from pfedfair.auditing.rows import Rows
 from pfedfair.metrics import intervals
 from pfedfair.metrics.criteria import MEASURES
+from pfedfair.metrics.performance import area
 
 Z = intervals.quantile(0.95)
 BINS = 10  # of scores, for calibration
@@ -147,18 +148,6 @@ def of_scores(rows: Rows) -> Iterator[tuple[str, dict[str, Estimate]]]:
             rate, low, high, number = _rate(hits, hits + others)
             of_group["calibration"] = Estimate(mean - rate, mean - high, mean - low, number)
         yield group, of_group
-
-
-def area(score: np.ndarray, positive: np.ndarray) -> float:
-    """Return the share of pairs of a positive and another row that the score orders correctly."""
-    from scipy.stats import rankdata
-
-    hits = int(positive.sum())
-    others = len(positive) - hits
-    if not hits or not others:
-        return float("nan")
-    above = rankdata(score)[positive].sum() - hits * (hits + 1) / 2
-    return float(above / (hits * others))
 
 
 def calibration(rows: Rows) -> pd.DataFrame:
