@@ -42,7 +42,8 @@ def counts_of(y_true: Any, y_pred: Any, *, sensitive_features: Any) -> np.ndarra
     if len(labels) == 1 and labels[0] == 1:  # the larger of 0 and 1, also if no row has 0
         both = both + 1
     y, decided = np.split(both, 2)
-    return tally(s, y, decided, max(2, len(groups)), max(2, len(labels)))[1]
+    counts: np.ndarray = tally(s, y, decided, max(2, len(groups)), max(2, len(labels)))[1]
+    return counts
 
 
 def tally(

@@ -8,8 +8,8 @@ weights all three are the number of rows, and every number here is exactly that.
 
 import numpy as np
 
-# So much of 1 / degrees of freedom widens a variance, and at most so many times. (The t quantile of
-# 95 % has 2.4; squares of uneven weights vary more than those of normal numbers. Chosen by coverage.)
+# So much of 1 / degrees of freedom widens a variance, and at most so many times. The t quantile of
+# 95 % has 2.4, but squares of uneven weights vary more than those of normal numbers.
 SPREAD, WIDEST = 6.0, 2.0
 
 

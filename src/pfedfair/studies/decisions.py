@@ -11,6 +11,7 @@ import torch
 from pfedfair import metrics
 from pfedfair.data.task import outputs
 from pfedfair.metrics import intervals
+from pfedfair.metrics.weights import effective
 from pfedfair.models import probabilities
 from pfedfair.rules import Likeliest
 from pfedfair.runs import Run, measured_rows
@@ -35,7 +36,7 @@ class Decided(NamedTuple):
         """Return the rate of the last label in each group, and the ends of its interval."""
         codes = self.before if before else self.after
         moments = metrics.tally(self.s, self.y, codes, groups, classes, self.weight)
-        hits, rows = metrics.effective(moments[..., -1].sum(-1), moments.sum((-1, -2)))
+        hits, rows = effective(moments[..., -1].sum(-1), moments.sum((-1, -2)))
         with np.errstate(invalid="ignore"):
             value = hits / rows
         return (value, *intervals.rate(hits, rows, intervals.quantile(0.95)))
@@ -82,11 +83,11 @@ def differing(run: Run, which: Sequence[int], protocol: str | None = None) -> Ma
     ]
     moments = np.stack(each, axis=1)  # of clients
     all_hits, all_rows = moments[..., -1].sum(-1), moments.sum((-1, -2))
-    hits, rows = metrics.effective(all_hits, all_rows)
+    hits, rows = effective(all_hits, all_rows)
     quantile = NormalDist().inv_cdf(1 - 0.025 / (len(which) * task.groups))
     texts = {}
     for i in which:
-        others = metrics.effective(*(a.sum(1) - a[:, i] for a in (all_hits, all_rows)))
+        others = effective(*(a.sum(1) - a[:, i] for a in (all_hits, all_rows)))
         low, high = intervals.difference(hits[i], rows[i], *others, quantile)
         clear = np.flatnonzero((low > 0) | (high < 0))
         if len(clear):
