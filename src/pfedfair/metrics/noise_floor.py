@@ -12,7 +12,7 @@ from pfedfair.metrics import rows_with
 from pfedfair.metrics.criteria import CRITERIA, Criterion
 from pfedfair.metrics.weights import kish
 
-DRAWS = 500
+DRAWS = 300
 
 
 def noise_floors(
