@@ -49,7 +49,7 @@ def measure(
         moments = np.where(part.shares[..., None, None] > 0, moments, 0)
         n_test = np.where(part.shares > 0, n_test, 0)
     counts, apart = moments[1], metrics.set_apart(moments[0])
-    labels = np.array([np.bincount(part.data.y[own], minlength=2).argmax() for own in part.train])
+    labels = [_most_frequent(federation, own) for own in part.train]
     columns = {
         "client": part.names,
         "role": part.roles,
@@ -64,9 +64,17 @@ def measure(
         columns |= noise_floors(moments, apart)
     columns |= metrics.measure(counts, shares, apart)
     columns |= performance.performance(counts, shares, pairs)
-    columns |= performance.gain(moments, labels, shares)
+    columns |= performance.gain(moments, np.array(labels), shares)
     columns |= metrics.confidence_intervals(counts, shares, apart=apart, moments=moments)
     return pd.DataFrame(columns).assign(one_decision=metrics.one_decision(counts))
+
+
+def _most_frequent(federation: Federation, rows: np.ndarray) -> int:
+    """Return the most frequent label of rows, by weight."""
+    weight = federation.data.weight
+    return int(
+        np.bincount(federation.data.y[rows], None if weight is None else weight[rows], 2).argmax()
+    )
 
 
 def _apart(few: np.ndarray, rows: np.ndarray, names: Sequence[str]) -> list[str]:
