@@ -12,6 +12,7 @@ import sklearn
 import torch
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import get_scorer, roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -85,6 +86,7 @@ def test_it_is_what_train_gives(frame, fitted):
     chances = fitted.predict_proba(frame[INPUTS], **given(frame))
     decided = fitted.predict(frame[INPUTS], **given(frame))
     scores = fitted.score_samples(frame[INPUTS], **given(frame))
+    log_odds = fitted.decision_function(frame[INPUTS], **given(frame))
     for i, name in enumerate(fitted.clients_):
         rows = np.flatnonzero(frame["site"] == name)
         s = federation.table.s[rows]
@@ -94,7 +96,8 @@ def test_it_is_what_train_gives(frame, fitted):
             chances[rows], own.chances(x, s, federation.table.encoder), atol=1e-7
         )
         z = own.logits(x, s, federation.table.encoder)[:, 0].double().numpy()
-        np.testing.assert_allclose(scores[rows, 1], 1 / (1 + np.exp(-z)), atol=1e-12)
+        np.testing.assert_allclose(scores[rows], 1 / (1 + np.exp(-z)), atol=1e-12)
+        np.testing.assert_array_equal(log_odds[rows], z)
     sure = chances.max(1) == 1
     assert sure.mean() > 0.9
     np.testing.assert_array_equal(decided[sure], np.array(["no", "yes"])[chances.argmax(1)][sure])
@@ -109,7 +112,39 @@ def test_labels_names_and_shapes_are_the_users(frame, fitted):
     y = np.where(frame["hired"] == 1, "yes", "no")
     decided = fitted.predict(frame[INPUTS], **given(frame))
     assert fitted.score(frame[INPUTS], y, **given(frame)) == np.mean(decided == y) > 0.7
-    assert fitted.score_samples(frame[INPUTS], **given(frame)).shape == (800, 2)
+    assert fitted.score_samples(frame[INPUTS], **given(frame)).shape == (800,)
+
+
+def test_scores_rank_and_chances_are_those_of_decisions(frame, fitted):
+    """scikit-learn's scorers: roc_auc ranks by score, and a decision is at least as likely."""
+    X, y = frame[INPUTS], np.where(frame["hired"] == 1, "yes", "no")
+    named = clone(fitted).fit(frame.drop(columns="hired"), y, "sex", "site")
+    found = get_scorer("roc_auc")(named, frame.drop(columns="hired"), y)
+    scores = fitted.score_samples(X, **given(frame))
+    assert found == pytest.approx(roc_auc_score(y, scores))
+    chances = fitted.predict_proba(X, **given(frame))
+    assert found > roc_auc_score(y, chances[:, 1])
+    decided = (fitted.predict(X, **given(frame)) == "yes").astype(int)
+    assert (chances[np.arange(len(X)), decided] > 0).all()
+    alike = chances.max(1) == 1
+    np.testing.assert_array_equal(chances.argmax(1)[alike], decided[alike])
+    for name, model in fitted.models_.items():
+        own = frame[frame["site"] == name]
+        for method in ("predict_proba", "decision_function", "score_samples"):
+            np.testing.assert_array_equal(
+                getattr(model, method)(own[INPUTS], own["sex"]),
+                getattr(fitted, method)(own[INPUTS], **given(own)),
+            )
+
+
+def test_chances_of_a_randomised_rule_are_how_often_it_decides(frame, fitted):
+    lottery = clone(fitted).set_params(target_ddp=0.0, settings={"bins": 10})
+    lottery.fit(frame[INPUTS], frame["hired"], **given(frame))
+    model, own = lottery.models_["site 0"], frame[frame["site"] == "site 0"]
+    chances = model.predict_proba(own[INPUTS], own["sex"])[:, 1]
+    decided = [model.predict(own[INPUTS], own["sex"], random_state=k) for k in range(400)]
+    assert ((chances > 0) & (chances < 1)).any()
+    np.testing.assert_allclose(np.mean(decided, axis=0), chances, atol=0.1)
 
 
 def test_the_gap_is_closed_on_new_people():

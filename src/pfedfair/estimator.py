@@ -209,11 +209,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             a row is need not be given where all clients decide alike. Rows of clients that were
             not there in `fit` are refused otherwise: `pff.personalise` makes a model for them.
         """
-
-        def decide(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
-            return model.outcomes(x, s).code
-
-        codes = self._each(X, sensitive_features, clients, decide)
+        codes = self._each(X, sensitive_features, clients, lambda m, x, s: m.outcomes(x, s).code)
         return np.asarray(self.classes_[codes])
 
     def predict_proba(
@@ -221,27 +217,30 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     ) -> np.ndarray:
         """Return the chance that `predict` decides for each of `classes_`, ``(n, classes)``.
 
-        For a method with a rule, such as transport, that is 0 or 1 where nothing is randomised; the
-        chances of the labels themselves, before the rule, are `score_samples`.
+        For a method with a rule, such as transport, that is 0 or 1 where nothing is randomised; for
+        others it is the probability of each label.
         """
+        return self._each(X, sensitive_features, clients, PersonalModel.chances)
 
-        def chances(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
-            return model.predictor.chances(x, s, model.encoder).double().numpy()
+    def decision_function(
+        self, X: Any, sensitive_features: Any = None, clients: Any = None
+    ) -> np.ndarray:
+        """Return the score before any rule: the log-odds of the second label.
 
-        return self._each(X, sensitive_features, clients, chances)
+        Of more than two labels, a logit for each. It ranks rows, as for scikit-learn's scorers
+        "roc_auc" and "average_precision". Where each group has a threshold, 0 is not where
+        decisions change.
+        """
+        return self._each(X, sensitive_features, clients, PersonalModel.log_odds)
 
     def score_samples(
         self, X: Any, sensitive_features: Any = None, clients: Any = None
     ) -> np.ndarray:
-        """Return the chance of each of `classes_` by the model's scores, before any rule."""
+        """Return the probability of the second label by the model, before any rule.
 
-        def chances(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
-            logits = model.predictor.logits(x, s, model.encoder).double()
-            if len(self.classes_) == 2:
-                logits = torch.nn.functional.pad(logits[:, :1], (1, 0))
-            return logits[:, : len(self.classes_)].softmax(1).numpy()
-
-        return self._each(X, sensitive_features, clients, chances)
+        Of more than two labels, that of each.
+        """
+        return self._each(X, sensitive_features, clients, PersonalModel.scores)
 
     def score(
         self,

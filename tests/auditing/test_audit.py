@@ -101,6 +101,24 @@ def test_groups_of_two_columns(frame):
     pd.testing.assert_frame_equal(audit.frame, same.frame)
 
 
+def test_the_largest_of_many_gaps_stands_next_to_what_chance_makes(frame):
+    rng = np.random.default_rng(0)
+    ten = frame.assign(group=rng.integers(0, 10, len(frame)), model=rng.random(len(frame)) < 0.3)
+    audit = pff.audit(ten, **(ROLES | {"sensitive": "group"}))
+    found = values(audit)
+    rates = [rng.binomial(40, 0.3, (4000, 10)) / 40]  # about 40 rows in each group
+    assert found["value"]["ddp_floor"] == pytest.approx(np.ptp(rates, axis=-1).mean(), rel=0.1)
+    assert found["value"]["ddp"] < 1.8 * found["value"]["ddp_floor"]
+    shown = audit.view()
+    heads = [column.heading for column in shown.tables[1].columns]
+    assert heads.index("DDP\nby chance") == heads.index("DDP ↓") + 1
+    floor = f"{found['value']['ddp_floor']:.3f}".removeprefix("0")
+    assert f"without any, {floor} is expected by chance." in shown.tables[1].lines[0]
+    two = pff.audit(frame, **ROLES)
+    assert "ddp_floor" not in set(two.frame["measure"])
+    assert "by chance" not in str(two.view())
+
+
 def test_it_hands_a_metric_frame_over(frame):
     audit = pff.audit(frame, **(ROLES | {"sensitive": "sex,race"}), client="site")
     found = audit.metric_frame()
@@ -312,7 +330,8 @@ def test_any_table_has_an_audit(n, groups, classes, seed):
     assert each["people"].iloc[1:].sum() == each["people"].iloc[0] == n
     view = audit.view()
     assert all(table.cells() for table in view.tables)
-    assert (audit.frame["low"].isna() == audit.frame["value"].isna()).all()
+    measured = audit.frame[~audit.frame["measure"].str.endswith("_floor")]
+    assert (measured["low"].isna() == measured["value"].isna()).all()
 
 
 def test_many_clients_are_shown_by_their_gaps():

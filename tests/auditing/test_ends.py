@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import binom, multinomial, norm
+from scipy.stats import binom, norm
 
 from pfedfair import metrics
 from pfedfair.auditing import ends
@@ -44,22 +44,6 @@ def test_a_ratio_at_its_edges():
     assert far[1] == 0
     assert near[1] == pytest.approx(1 / low[1])
     assert near[2] == 1
-
-
-@pytest.mark.parametrize("n", [3, 5, 12, 30])
-def test_coverage_of_a_paired_difference(n):
-    pairs = [(b, c) for b in range(n + 1) for c in range(n + 1 - b)]
-    gained, lost = np.array(pairs).T
-    low, high = ends.paired(gained, lost, np.full(len(pairs), n), Z)
-    found = []
-    for p, q in product((0.02, 0.1, 0.25, 0.4), repeat=2):
-        cells = np.stack([gained, lost, n - gained - lost], axis=1)
-        chance = multinomial.pmf(cells, n, [p, q, 1 - p - q])
-        found.append(chance[(low <= p - q + 1e-9) & (p - q - 1e-9 <= high)].sum())
-    assert min(found) >= 0.92
-    assert np.mean(found) >= 0.94
-    around = ends.paired(lost, gained, np.full(len(pairs), n), Z)
-    np.testing.assert_allclose(around[0], -high, atol=1e-8)
 
 
 @pytest.mark.parametrize("far", [0.0, 0.8, 2.0])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, multinomial
 
 from pfedfair import metrics
 from pfedfair.metrics import intervals
@@ -152,6 +152,22 @@ def test_a_weighted_sum_of_one_rate_is_that_rate():
     hits, rows = np.array([[7, 0]]), np.array([[9, 0]])
     found = intervals.weighted_sum(hits, rows, np.array([1.0, 0.0]), Z)
     np.testing.assert_allclose(np.ravel(found), intervals.rate(np.array(7), np.array(9), Z))
+
+
+@pytest.mark.parametrize("n", [3, 5, 12, 30])
+def test_coverage_of_a_paired_difference(n):
+    pairs = [(b, c) for b in range(n + 1) for c in range(n + 1 - b)]
+    gained, lost = np.array(pairs).T
+    low, high = intervals.paired(gained, lost, np.full(len(pairs), n), Z)
+    found = []
+    for p, q in product((0.02, 0.1, 0.25, 0.4), repeat=2):
+        cells = np.stack([gained, lost, n - gained - lost], axis=1)
+        chance = multinomial.pmf(cells, n, [p, q, 1 - p - q])
+        found.append(chance[(low <= p - q + 1e-9) & (p - q - 1e-9 <= high)].sum())
+    assert min(found) >= 0.92
+    assert np.mean(found) >= 0.94
+    around = intervals.paired(lost, gained, np.full(len(pairs), n), Z)
+    np.testing.assert_allclose(around[0], -high, atol=1e-8)
 
 
 # --- the gaps of clients -----------------------------------------------------------------------

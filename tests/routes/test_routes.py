@@ -121,7 +121,8 @@ def test_the_classifier_scores_texts_as_typed_values(kind):
         clf.fit(frame[names], frame["y"], **given)
         right = clf.score_samples(frame[names], **given)
         found = clf.score_samples(texts[names], **given)
-    differs = (~np.isclose(found, right, rtol=0, atol=ways.SCORE)).any(1)
+    differs = ~np.isclose(found, right, rtol=0, atol=ways.SCORE)
+    differs = differs.reshape(len(frame), -1).any(1)
     if differs.any():
         k = int(differs.argmax())
         cells = texts.iloc[k].to_dict()

@@ -37,8 +37,9 @@ class Audit:
     ----------
     frame
         A row for each client, group, column of decisions and measure: `value`, the ends `low` and
-        `high` of its 95 % interval, the number of rows it is computed from (`people`), and whether
-        they are `enough` to report it. An empty client is all rows, an empty group all groups.
+        `high` of its 95 % interval (a noise floor has none), the number of rows it is computed from
+        (`people`), and whether they are `enough` to report it. An empty client is all rows, an
+        empty group all groups.
     calibration
         Per group and tenth of the scores: rows, mean score, rate of the positive label. Empty
         without scores that are probabilities.

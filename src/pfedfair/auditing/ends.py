@@ -66,27 +66,6 @@ def area(auc: np.ndarray, positive: np.ndarray, negative: np.ndarray, z: float) 
     return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
-def paired(gained: np.ndarray, lost: np.ndarray, rows: np.ndarray, z: float) -> Ends:
-    """Return the ends of (gained - lost) / rows, of rows that are a hit for one model only.
-
-    Tango's score interval (1998, Statistics in Medicine 17, 891-908).
-    """
-    b, c, n = (np.asarray(a, float) for a in (gained, lost, rows))
-
-    def far(gap: np.ndarray) -> np.ndarray:
-        linear = (2 * n - b + c) * gap - b - c
-        root = np.sqrt(np.maximum(linear**2 + 8 * n * c * gap * (1 - gap), 0))
-        one_only = (root - linear) / (4 * n)
-        variance = n * np.maximum(2 * one_only + gap * (1 - gap), 0)
-        return np.asarray((b - c - n * gap) ** 2 > z**2 * variance * (1 + 1e-12))
-
-    with np.errstate(invalid="ignore", divide="ignore"):
-        observed = (b - c) / n
-        least, most = np.full_like(observed, -1), np.full_like(observed, 1)
-        low, high = search(far, observed, least), search(far, observed, most)
-    return np.where(n == 0, np.nan, low), np.where(n == 0, np.nan, high)
-
-
 def gap_difference(
     counts: np.ndarray, rng: np.random.Generator, level: float = 0.95
 ) -> dict[str, np.ndarray]:

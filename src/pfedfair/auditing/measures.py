@@ -15,6 +15,9 @@ from pfedfair.auditing import ends
 from pfedfair.auditing.rows import Rows
 from pfedfair.metrics import intervals
 from pfedfair.metrics.criteria import MEASURES
+from pfedfair.metrics.noise_floor import noise_floors
+from pfedfair.metrics.performance import area
+from pfedfair.metrics.weights import moments_of
 
 Z = intervals.quantile(0.95)
 BINS = 10  # of scores, for calibration
@@ -65,7 +68,17 @@ def of_groups(counts: np.ndarray) -> dict[str, Estimate]:
         "ddp": gaps.pop("ddp"),
         "ratio": smallest_ratio(counts),
         **gaps,
+        **floors(counts),
     }
+
+
+def floors(counts: np.ndarray) -> dict[str, Estimate]:
+    """Return the noise floors of the largest gaps, which have no interval; {} for two groups."""
+    if counts.shape[1] < 3:
+        return {}
+    unknown, number = np.full(len(counts), np.nan), counts.sum((1, 2, 3))
+    found = noise_floors(moments_of(counts))
+    return {name: Estimate(value, unknown, unknown, number) for name, value in found.items()}
 
 
 def of_one_group(counts: np.ndarray) -> dict[str, Estimate]:
@@ -147,18 +160,6 @@ def of_scores(rows: Rows) -> Iterator[tuple[str, dict[str, Estimate]]]:
             rate, low, high, number = _rate(hits, hits + others)
             of_group["calibration"] = Estimate(mean - rate, mean - high, mean - low, number)
         yield group, of_group
-
-
-def area(score: np.ndarray, positive: np.ndarray) -> float:
-    """Return the share of pairs of a positive and another row that the score orders correctly."""
-    from scipy.stats import rankdata
-
-    hits = int(positive.sum())
-    others = len(positive) - hits
-    if not hits or not others:
-        return float("nan")
-    above = rankdata(score)[positive].sum() - hits * (hits + 1) / 2
-    return float(above / (hits * others))
 
 
 def calibration(rows: Rows) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from pfedfair.auditing import ends
 from pfedfair.auditing.measures import Estimate, Z, clients_of, tidy
 from pfedfair.auditing.rows import Rows
 from pfedfair.metrics.criteria import MEASURES
+from pfedfair.metrics.intervals import paired
 
 
 def compare(rows: Rows, first: str, second: str) -> pd.DataFrame:
@@ -36,7 +37,7 @@ def _difference(one: np.ndarray, other: np.ndarray, parts: list[np.ndarray]) -> 
     number = np.array([len(part) for part in parts])
     with np.errstate(invalid="ignore"):
         value = (gained - lost) / number
-    return Estimate(value, *ends.paired(gained, lost, number, Z), number)
+    return Estimate(value, *paired(gained, lost, number, Z), number)
 
 
 def gaps(rows: Rows, parts: list[np.ndarray]) -> dict[str, Estimate]:

@@ -26,6 +26,7 @@ HEADS = {
     "ratio": "ratio ↑",
     "eo": "EO ↓",
     "eopp": "EOPP ↓",
+    **{f"{name}_floor": f"{name.upper()}\nby chance" for name in MEASURES},
     "auc": "AUC ↑",
     "calibration": "score less\nlabel rate",
 }
@@ -34,8 +35,8 @@ OF_GROUPS = (
     "calibration",
 )  # fmt: skip
 OF_ALL = (
-    "accuracy", "balanced_accuracy", "selection_rate", "ddp", "ratio", "eo", "eopp", "auc",
-    "calibration",
+    "accuracy", "balanced_accuracy", "selection_rate", "ddp", "ddp_floor", "ratio", "eo",
+    "eo_floor", "eopp", "eopp_floor", "auc", "calibration",
 )  # fmt: skip
 LEGEND = (
     "selected: the rate of positive decisions. TPR, FPR: the same among rows with the positive "
@@ -44,6 +45,10 @@ LEGEND = (
     f"for {FAIR_RATIO:g} or more.",
     "balanced accuracy: the mean over labels of the share of right decisions.",
     f"{words.TOO_FEW}: fewer than {FEWEST} rows are behind the number; audit.parquet has it.",
+)
+OF_FLOORS = (
+    "by chance: the largest gap to expect with so many groups and rows if all groups had the same "
+    "rates (the noise floor).",
 )
 OF_SCORES = (
     "AUC: how often a row with the positive label has a higher score than one without; 0.5 is "
@@ -85,6 +90,7 @@ def view(
     if len(calibration):
         tables.append(tenths(calibration))
     legend += [*LEGEND, *(OF_SCORES if columns["score"] else ())]
+    legend += OF_FLOORS if "ddp_floor" in total else ()
     legend += [measure.words for measure in MEASURES.values()]
     shown = View(title="Audit", tables=tuple(tables), legend=tuple(legend))
     return shown.noting(notes)
@@ -105,7 +111,7 @@ def wide(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _columns(frame: pd.DataFrame, measures: Sequence[str]) -> list[Column]:
     return [
-        Column(HEADS[name], partial(signed if name == "calibration" else words.interval, name=name))
+        Column(HEADS[name], partial(FORMS.get(name, words.interval), name=name))
         for name in measures
         if name in frame
     ]
@@ -119,6 +125,20 @@ def signed(row: pd.Series, name: str) -> str:
     return "n/a" if value != value else f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
+def floor(row: pd.Series, name: str) -> str:
+    """Return a noise floor."""
+    return words.rate(row[name])
+
+
+FORMS = {"calibration": signed} | dict.fromkeys((f"{name}_floor" for name in MEASURES), floor)
+
+
+def by_chance(row: pd.Series, name: str) -> str:
+    """Return the noise floor of a largest gap in words, if it has one."""
+    value = row.get(f"{name}_floor", words.NAN)
+    return f"; without any, {words.rate(value)} is expected by chance" if value == value else ""
+
+
 def verdicts(row: pd.Series) -> tuple[str, ...]:
     """Return the conclusions from the intervals over all groups."""
     lines = []
@@ -129,11 +149,12 @@ def verdicts(row: pd.Series) -> tuple[str, ...]:
         elif words.is_few(row, f"{name}_people"):
             lines.append(f"{name.upper()}: {words.TOO_FEW}.")
         elif row[f"{name}_low"] > 0:
-            lines.append(f"{name.upper()}: there clearly is a gap, {words.interval(row, name)}.")
+            gap = words.interval(row, name)
+            lines.append(f"{name.upper()}: there clearly is a gap, {gap}{by_chance(row, name)}.")
         else:
             lines.append(
                 f"{name.upper()}: these rows do not show whether there is a gap; it may "
-                f"be as large as {words.rate(row[f'{name}_high'])}."
+                f"be as large as {words.rate(row[f'{name}_high'])}{by_chance(row, name)}."
             )
     ratio = row["ratio"]
     if ratio == ratio and not words.is_few(row, "ratio_people"):

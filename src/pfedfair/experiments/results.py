@@ -10,6 +10,7 @@ from pfedfair._util.errors import InputError, option
 from pfedfair._util.files import first_line, read_parquet, write_parquet
 from pfedfair._util.limits import parse_json
 from pfedfair.experiments.spec import FRONTIER_LIMITS, Spec
+from pfedfair.metrics.performance import MEASURES
 from pfedfair.runs import Run
 
 # The columns that identify a run, except its seed.
@@ -23,11 +24,16 @@ COLUMNS = [
     "eo_low", "eo_high", "eopp_low", "eopp_high",
     "npr_s0_low", "npr_s0_high", "npr_s1_low", "npr_s1_high",
     "ddp_people", "eo_people", "eopp_people",
+    *MEASURES, "constant", "gain", "gain_low", "gain_high",
     "collapsed", "one_decision", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
-PARTS = ("accuracy", "npr_s", "share_s", "collapsed", "one_decision")  # of rows: 0 to 1
+# From 0 to 1.
+PARTS = ("accuracy", "npr_s", "share_s", "collapsed", "one_decision", "constant", *MEASURES)
 # Columns that folders of earlier versions do not have.
-LATER = ("n_test_s0", "n_test_s1", "ddp_people", "eo_people", "eopp_people", "one_decision")
+LATER = (
+    "n_test_s0", "n_test_s1", "ddp_people", "eo_people", "eopp_people", "one_decision",
+    *MEASURES, "constant", "gain", "gain_low", "gain_high",
+)  # fmt: skip
 
 
 def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
@@ -44,7 +50,8 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
         configs = [json.dumps(about, sort_keys=True)] * len(table)
         target = float("nan") if algorithm.target is None else algorithm.target
         table = table.assign(target_ddp=target, level=algorithm.level)
-    groups = re.compile(r"(share_s|npr_s|n_test_s).*|.*_apart")  # where there are more than two
+    # Where there are more than two groups:
+    groups = re.compile(r"(share_s|npr_s|n_test_s).*|.*_(apart|floor)")
     extra = [c for c in map(str, table) if c not in COLUMNS and groups.fullmatch(c)]
     inner = about.get("method", about)  # of a method with a target
     return table.assign(

@@ -1,8 +1,9 @@
 """Accuracy, gaps between groups, rates, and their confidence intervals.
 
 Arrays in, numbers out, with fairlearn's signatures. Everything is computed from counts
-``(..., S, Y, Yhat)`` of rows by group, label and prediction. The intervals are those of
-`pfedfair.metrics.intervals`, which hold for few rows too.
+``(..., S, Y, Yhat)`` of rows by group, label and prediction, or from the moments of weighted rows,
+see `pfedfair.metrics.weights`. The intervals are those of `pfedfair.metrics.intervals`, which hold
+for few rows too.
 
 `pfedfair.metrics.criteria` defines the gaps. DDP is a single difference. (The
 paper's formula sums over the labels, which doubles it; its tables do not.) Of several differences,
@@ -19,6 +20,7 @@ import numpy as np
 from pfedfair._util.errors import InputError
 from pfedfair.metrics import intervals
 from pfedfair.metrics.criteria import CRITERIA, MEASURES
+from pfedfair.metrics.weights import effective, moments_of
 
 PROTOCOLS = ("pool", "own", "validation")
 
@@ -40,7 +42,8 @@ def counts_of(y_true: Any, y_pred: Any, *, sensitive_features: Any) -> np.ndarra
     if len(labels) == 1 and labels[0] == 1:  # the larger of 0 and 1, also if no row has 0
         both = both + 1
     y, decided = np.split(both, 2)
-    return tally(s, y, decided, max(2, len(groups)), max(2, len(labels)))
+    counts: np.ndarray = tally(s, y, decided, max(2, len(groups)), max(2, len(labels)))[1]
+    return counts
 
 
 def tally(
@@ -51,19 +54,13 @@ def tally(
     classes: int,
     weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Count rows by codes from 0, ``(groups, classes, classes)``.
-
-    With weights, the counts of a group add up to Kish's effective number of rows: (sum of
-    weights)^2 / (sum of their squares).
-    """
-    cell = (classes * s + y) * classes + decided
-    found = np.bincount(cell, weight, minlength=groups * classes**2)
-    found = found.reshape(groups, classes, classes)
+    """Return the moments of rows by codes from 0, ``(3, groups, classes, classes)``."""
+    cell, size = (classes * s + y) * classes + decided, groups * classes**2
+    number = np.bincount(cell, minlength=size).reshape(groups, classes, classes)
     if weight is None:
-        return found
-    total, square = (np.bincount(s, w, minlength=groups) for w in (weight, weight**2))
-    scale = np.divide(total, square, out=np.zeros(groups), where=square > 0)
-    return np.asarray(found * scale[:, None, None])
+        return moments_of(number)
+    sums = (np.bincount(cell, w, minlength=size) for w in (weight, weight**2))
+    return np.stack([number, *(one.reshape(number.shape) for one in sums)])
 
 
 def accuracy(y_true: Any, y_pred: Any) -> float:
@@ -101,7 +98,7 @@ def set_apart(counts: np.ndarray) -> dict[str, np.ndarray]:
     found = {}
     for criterion in CRITERIA.values():
         labels = criterion.among(counts.shape[-1])
-        rows = np.stack([_rows_of(counts, label).sum(-1) for label in labels], axis=-1)
+        rows = np.stack([rows_with(counts, label).sum(-1) for label in labels], axis=-1)
         few: np.ndarray = np.any((rows > 0) & (rows < intervals.FEWEST), axis=-1)
         others = (rows >= intervals.FEWEST) & ~few[..., None]
         able: np.ndarray = np.any(others.sum(-2) >= 2, axis=-1, keepdims=True)
@@ -109,7 +106,7 @@ def set_apart(counts: np.ndarray) -> dict[str, np.ndarray]:
     return found
 
 
-def _rows_of(counts: np.ndarray, label: int | None) -> np.ndarray:
+def rows_with(counts: np.ndarray, label: int | None) -> np.ndarray:
     """Return the counts of rows with a label, or of all rows, ``(..., S, Yhat)``."""
     return counts.sum(-2) if label is None else counts[..., label, :]
 
@@ -154,7 +151,7 @@ def one_decision(counts: np.ndarray) -> np.ndarray:
 
 
 class Pairs(NamedTuple):
-    """Pairs of rates to compare, each ``(..., k)``: hits and rows in two groups."""
+    """Pairs of rates to compare: hits and rows in two groups, ``(..., k)`` or moments of them."""
 
     hits: np.ndarray
     rows: np.ndarray
@@ -168,6 +165,12 @@ class Pairs(NamedTuple):
             found: np.ndarray = self.hits / self.rows - self.other_hits / self.other_rows
         return found
 
+    @property
+    def effective(self) -> "Pairs":
+        """Pairs of unweighted rows that determine the rates as well, from moments."""
+        here, others = effective(*self[:2]), effective(*self[2:])
+        return Pairs(*here, *others)
+
 
 def rate_pairs(
     counts: np.ndarray, apart: Mapping[str, np.ndarray] | None = None
@@ -180,7 +183,7 @@ def rate_pairs(
         each = []
         for label, decision in criterion.comparisons(classes):
             column = decision if classes > 2 else 0  # of two, the first one's gap is the same
-            decided = _rows_of(counts, label)
+            decided = rows_with(counts, label)
             if apart is not None:
                 decided = np.where(apart[criterion.measure][..., None], 0, decided)
             hits, rows = decided[..., column], decided.sum(-1)
@@ -202,8 +205,12 @@ def confidence_intervals(
     shares: np.ndarray | None = None,
     level: float = 0.95,
     apart: Mapping[str, np.ndarray] | None = None,
+    moments: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the ends of the intervals of everything in `measure`, and the rows behind gaps.
+
+    Weighted rows have `moments`, the second of which are the `counts`; each rate then has the
+    interval of so many unweighted rows as determine it as well, see `pfedfair.metrics.weights`.
 
     The interval of a gap is that of the signed difference, folded at 0. Where a gap is the largest
     of k, its lower end is the largest of theirs, each of which may fail k times less often
@@ -213,19 +220,20 @@ def confidence_intervals(
     ``ddp_people`` and so on are the rows in the smaller one of the two groups with the largest
     gap, or with the largest lower end: fewer than `intervals.FEWEST` are too few to judge by.
     """
+    moments = moments_of(counts) if moments is None else moments
     z = intervals.quantile(level)
-    right = np.trace(counts, axis1=-2, axis2=-1)
-    group = counts.sum((-1, -2))
+    right = np.trace(moments, axis1=-2, axis2=-1)
+    group = moments.sum((-1, -2))
     if shares is None:
-        low, high = intervals.rate(right.sum(-1), group.sum(-1), z)
+        low, high = intervals.rate(*effective(right.sum(-1), group.sum(-1)), z)
     else:
-        low, high = intervals.weighted_sum(right, group, shares, z)
+        low, high = intervals.weighted_sum(*effective(right, group), shares, z)
     found = {"accuracy_low": low, "accuracy_high": high}
-    low, high = intervals.rate(counts[..., 0].sum(-1), group, z)
+    low, high = intervals.rate(*effective(moments[..., 0].sum(-1), group), z)
     for which in range(counts.shape[-3]):
         found[f"npr_s{which}_low"] = low[..., which]
         found[f"npr_s{which}_high"] = high[..., which]
-    gaps_of = rate_pairs(counts, apart)
+    gaps_of = {name: pairs.effective for name, pairs in rate_pairs(moments, apart).items()}
     for (name, pairs), (low, high) in zip(gaps_of.items(), _ends(gaps_of, level), strict=True):
         gaps = np.abs(pairs.signed)
         found[f"{name}_low"], found[f"{name}_high"] = largest(low), largest(high)

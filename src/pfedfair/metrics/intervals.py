@@ -59,14 +59,20 @@ def weighted_sum(
 
     A rate whose weight is 0 does not matter, also if it has no rows.
     """
-    low, high = rate(hits, rows, z)
-    counted = np.broadcast_to(weights != 0, low.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = hits / rows
-    value = np.where(counted, weights * p, 0.0).sum(-1)
-    down = np.where(counted, weights * (p - low), 0.0)
-    up = np.where(counted, weights * (high - p), 0.0)
-    return value - np.sqrt((down**2).sum(-1)), value + np.sqrt((up**2).sum(-1))
+    return weighted(p, *rate(hits, rows, z), weights)[1:]
+
+
+def weighted(
+    values: np.ndarray, low: np.ndarray, high: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a weighted sum of independent values, and the ends of its interval from theirs."""
+    counted = np.broadcast_to(weights != 0, low.shape)
+    value = np.where(counted, weights * values, 0.0).sum(-1)
+    down = np.where(counted, weights * (values - low), 0.0)
+    up = np.where(counted, weights * (high - values), 0.0)
+    return value, value - np.sqrt((down**2).sum(-1)), value + np.sqrt((up**2).sum(-1))
 
 
 def difference(
@@ -150,6 +156,27 @@ def _likeliest(
         cosine = np.where(u == 0, 0.0, v / np.where(u == 0, 1.0, u) ** 3)
     root = 2 * u * np.cos((np.pi + np.arccos(np.clip(cosine, -1, 1))) / 3) - b
     return np.asarray(np.clip(root, np.maximum(0.0, -gap), np.minimum(1.0, 1 - gap)))
+
+
+def paired(gained: np.ndarray, lost: np.ndarray, rows: np.ndarray, z: float) -> Ends:
+    """Return the ends of (gained - lost) / rows, of rows that are a hit for one model only.
+
+    Tango's score interval (1998, Statistics in Medicine 17, 891-908).
+    """
+    b, c, n = (np.asarray(a, float) for a in (gained, lost, rows))
+
+    def far(gap: np.ndarray) -> np.ndarray:
+        linear = (2 * n - b + c) * gap - b - c
+        root = np.sqrt(np.maximum(linear**2 + 8 * n * c * gap * (1 - gap), 0))
+        one_only = (root - linear) / (4 * n)
+        variance = n * np.maximum(2 * one_only + gap * (1 - gap), 0)
+        return np.asarray((b - c - n * gap) ** 2 > z**2 * variance * (1 + 1e-12))
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        observed = (b - c) / n
+        least, most = np.full_like(observed, -1), np.full_like(observed, 1)
+        low, high = search(far, observed, least), search(far, observed, most)
+    return np.where(n == 0, np.nan, low), np.where(n == 0, np.nan, high)
 
 
 def fold(low: np.ndarray, high: np.ndarray) -> Ends:

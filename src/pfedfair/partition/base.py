@@ -1,6 +1,5 @@
 """Partitions, plans, and the dealing of rows that plans share."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -41,16 +40,12 @@ class Partition:
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """Each client's shares of the groups among its training and validation rows."""
-        pairs = zip(self.train, self.validation, strict=True)
-        return self.shares_of([np.concatenate(pair) for pair in pairs])
-
-    def shares_of(self, clients: Sequence[Rows]) -> np.ndarray:
-        """Return the groups' shares among rows of each client, by weight if rows have weights."""
+        """Each client's shares of the groups, by weight, among training and validation rows."""
         s, weight, groups = self.data.s, self.data.weight, len(self.data.group_names)
-        weights = [None if weight is None else weight[rows] for rows in clients]
-        pairs = zip(clients, weights, strict=True)
-        counts = [np.bincount(s[rows], w, groups) for rows, w in pairs]
+        counts = []
+        for pair in zip(self.train, self.validation, strict=True):
+            rows = np.concatenate(pair)
+            counts.append(np.bincount(s[rows], None if weight is None else weight[rows], groups))
         return np.array([count / count.sum() for count in counts])
 
     @property

@@ -15,6 +15,7 @@ from pfedfair.data import Dataset
 from pfedfair.data.tables.cells import factor
 from pfedfair.data.tables.dates import base_of
 from pfedfair.federation import Federation
+from pfedfair.metrics import performance
 from pfedfair.metrics.criteria import MEASURES
 
 if TYPE_CHECKING:
@@ -111,8 +112,9 @@ def metrics_of(run: Run) -> list[dict[str, Any]]:
     wanted += [
         f"{name}{end}"
         for name in ("accuracy", *MEASURES)
-        for end in ("", "_low", "_high", "_apart")
+        for end in ("", "_low", "_high", "_apart", "_floor")
     ]
+    wanted += [*performance.MEASURES, "constant", "gain", "gain_low", "gain_high"]
     table = table[[column for column in wanted if column in table]]
     return [{str(name): _number(value) for name, value in row.items()}
             for row in table.to_dict("records")]  # fmt: skip

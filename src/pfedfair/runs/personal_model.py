@@ -105,12 +105,13 @@ class PersonalModel:
         return np.array(names)
 
     def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
-        """Return the probability of every label for every row, ``(n, labels)``.
+        """Return the chance that `predict` decides for each of `classes_`, ``(n, labels)``.
 
-        With a decision rule they are the probabilities of its decisions.
+        It is 0 or 1 where a rule draws nothing. Without a rule, the likeliest label is decided for,
+        and these are the probabilities of the labels. They rank rows by decision: to rank them by
+        score, take `decision_function`, as scikit-learn's scorer "roc_auc" does.
         """
-        x, s = self._inputs(X, sensitive_features)
-        return self.predictor.chances(x, s, self.encoder).numpy()
+        return self.chances(*self._inputs(X, sensitive_features))
 
     def predict(
         self,
@@ -161,15 +162,27 @@ class PersonalModel:
 
         It is the score before the rule: where that has thresholds, 0 is not where decisions change.
         """
-        z = self._logits(*self._inputs(X, sensitive_features)).numpy()
-        return z[:, 0] if self.task.classes == 2 else z
+        return self.log_odds(*self._inputs(X, sensitive_features))
 
     def score_samples(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
         """Return the model's score, which thresholds are set on: the chance of the second label.
 
         Of more than two labels, the chance of each.
         """
-        p = probabilities(self._logits(*self._inputs(X, sensitive_features))).numpy()
+        return self.scores(*self._inputs(X, sensitive_features))
+
+    def chances(self, x: Tensor, s: Tensor) -> np.ndarray:
+        """Return `predict_proba` of packed rows."""
+        return self.predictor.chances(x, s, self.encoder).double().numpy()
+
+    def log_odds(self, x: Tensor, s: Tensor) -> np.ndarray:
+        """Return `decision_function` of packed rows."""
+        z = self._logits(x, s).numpy()
+        return z[:, 0] if self.task.classes == 2 else z
+
+    def scores(self, x: Tensor, s: Tensor) -> np.ndarray:
+        """Return `score_samples` of packed rows."""
+        p = probabilities(self._logits(x, s)).numpy()
         return p[:, 1] if self.task.classes == 2 else p
 
     def words(self) -> list[str]:
@@ -192,7 +205,7 @@ class PersonalModel:
         return logits[:, : outputs(self.task.classes)]
 
     def _logits(self, x: Tensor, s: Tensor) -> Tensor:
-        return self._of_labels(self.predictor.logits(x, s, self.encoder))
+        return self._of_labels(self.predictor.logits(x, s, self.encoder)).double()
 
     def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
         given, columns = sensitive_features, self.sensitive_column

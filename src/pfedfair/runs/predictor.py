@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from pfedfair.runs import draws
 
 ROWS_AT_ONCE = 2048  # of 4096 the inputs leave the cache
 DrawOf = Callable[[np.ndarray], np.ndarray]
+T = TypeVar("T")
+Compute = Callable[[np.ndarray, np.ndarray, Tensor], T]  # from rows, decisions and logits
 FIRST_ROWS = 64  # that show two decisions, most of the time
 
 
@@ -112,40 +114,61 @@ def scored(
         first = last
 
 
+def of_decisions(
+    predictors: Sequence[Predictor],
+    table: Table,
+    rows: Sequence[np.ndarray],
+    compute: Compute[T],
+    draw_of: Callable[[int, np.ndarray], np.ndarray] | None = None,
+) -> list[T]:
+    """Compute something for every client from its rows, decisions and logits.
+
+    `draw_of` returns a client's random draws of rows of the table; by default they follow from the
+    inputs of `rows[i]`. Clients with the first one's rows and model share its result.
+    """
+    unique = [i for i, one in enumerate(predictors)
+              if i == 0 or rows[i] is not rows[0] or not one.same(predictors[0])]  # fmt: skip
+    logits_of = scored([predictors[i] for i in unique], table, [rows[i] for i in unique])
+    found: dict[int, T] = {}
+    for i, logits in zip(unique, logits_of, strict=True):
+        at = torch.from_numpy(rows[i])
+        s = table.s[at]
+        if draw_of is None:
+            draws_at = partial(predictors[i].draws, table.x[at], s)
+        else:
+            draws_at = partial(_draws_at, draw_of, i, rows[i])
+        decided, _ = predictors[i].decide_scored(logits, s, draws_at)
+        found[i] = compute(rows[i], decided.numpy(), logits)
+    return [found.get(i, found[0]) for i in range(len(predictors))]
+
+
+def tallies(table: Table, weight: np.ndarray | None = None) -> Compute[np.ndarray]:
+    """Return what computes the moments ``(3, S, Y, Yhat)`` of decisions, see `metrics.tally`.
+
+    `weight` is that of every row of the table.
+    """
+    labels, groups_of = table.y.numpy().astype(np.int64), table.s.numpy()
+    sizes = table.task.groups, table.task.classes
+
+    def moments(own: np.ndarray, decided: np.ndarray, logits: Tensor) -> np.ndarray:
+        row_weight = None if weight is None else weight[own]
+        return tally(groups_of[own], labels[own], decided, *sizes, row_weight)
+
+    return moments
+
+
 def count(
     predictors: Sequence[Predictor],
     table: Table,
     rows: Sequence[np.ndarray],
-    weight: np.ndarray | None = None,
     draw_of: Callable[[int, np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """Count decisions of client i on its `rows[i]`, ``(clients, S, Y, Yhat)``.
 
-    For `weight`, of every row of the table, see `metrics.tally`. `draw_of` returns a client's
-    random draws of rows of the table; by default they follow from the inputs of `rows[i]`.
+    For `draw_of` see `of_decisions`.
     """
-    groups, classes = table.task.groups, table.task.classes
-    kind = np.int64 if weight is None else np.float64
-    counts = np.zeros((len(predictors), groups, classes, classes), dtype=kind)
-    unique = [i for i, one in enumerate(predictors)
-              if i == 0 or rows[i] is not rows[0] or not one.same(predictors[0])]  # fmt: skip
-    logits_of = scored([predictors[i] for i in unique], table, [rows[i] for i in unique])
-    labels, groups_of = table.y.numpy().astype(np.int64), table.s.numpy()
-    for i, logits in zip(unique, logits_of, strict=True):
-        own = rows[i]
-        s, y = groups_of[own], labels[own]
-        if draw_of is None:
-            at = torch.from_numpy(own)
-            draws_at = partial(predictors[i].draws, table.x[at], table.s[at])
-        else:
-            draws_at = partial(_draws_at, draw_of, i, own)
-        decided, _ = predictors[i].decide_scored(logits, torch.from_numpy(s), draws_at)
-        row_weight = None if weight is None else weight[rows[i]]
-        counts[i] = tally(s, y, decided.numpy(), groups, classes, row_weight)
-    repeated = np.ones(len(predictors), dtype=bool)
-    repeated[unique] = False
-    counts[repeated] = counts[:1]  # one model for all, on the same rows
-    return counts
+    moments = of_decisions(predictors, table, rows, tallies(table), draw_of)
+    return np.stack([of_client[1] for of_client in moments])
 
 
 def randomised(

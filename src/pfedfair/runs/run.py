@@ -30,9 +30,10 @@ from pfedfair.runs.card import card_of, columns_of, values_of
 from pfedfair.runs.draws import draw, key_of, of_client
 from pfedfair.runs.files import write_run
 from pfedfair.runs.guards import Reference
+from pfedfair.runs.measurement import measure
 from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictions import Scored, StoredPredictor, draws_of, is_storable, rows_of, score
-from pfedfair.runs.predictor import Predictor, collapsed, count, randomised
+from pfedfair.runs.predictor import Predictor, collapsed, count, of_decisions, tallies
 from pfedfair.runs.shapes import read_shapes, shapes
 from pfedfair.theory import frontier
 
@@ -67,11 +68,6 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
     if unmeasured:
         raise InputError(f"{_no_rows(unmeasured, tuning)}{_instead(part, protocol)}.")
     return protocol, rows, weighted
-
-
-def _apart(few: np.ndarray, rows: np.ndarray, names: Sequence[str]) -> str:
-    """Return the groups that are set apart, with their number of rows."""
-    return ", ".join(f"'{names[z]}' ({rows[z]})" for z in np.flatnonzero(few).tolist())
 
 
 def _no_rows(clients: Sequence[str], tuning: bool) -> str:
@@ -270,13 +266,16 @@ class Run:
         return all(len(rows) > 0 for rows in self.federation.partition.test)
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
-        """Return accuracy, DDP and negative prediction rates with intervals, by client.
+        """Return accuracy, gaps, other measures and negative prediction rates, by client.
 
         With fewer than five in ``ddp_people`` the gap is not informative, see
         `metrics.confidence_intervals`. Of more than two groups, ``ddp_apart`` names those that the
-        gap does not cover, with their measured rows, see `metrics.set_apart`. Where all measured
-        rows get `one_decision`, the gap is 0 for that reason. `randomised` is the part of the
-        measured rows whose decision is a random draw. For `protocol` see `measured_rows`.
+        gap does not cover, with their measured rows, see `metrics.set_apart`, and ``ddp_floor`` is
+        the largest gap to expect if none is real, see `metrics.noise_floor`. Where all measured
+        rows get `one_decision`, the gap is 0 for that reason. ``constant`` is the accuracy of the
+        most frequent training label for all rows, and ``gain`` that of the model less that.
+        ``randomised`` is the part of the measured rows whose decision is a random draw. For ``auc``
+        and so on see `metrics.performance`, for `protocol` `measured_rows`.
         """
         return self.measured(protocol).assign(collapsed=self.collapsed)
 
@@ -284,58 +283,14 @@ class Run:
         """Return `table` without the column `collapsed`, which requires the training rows."""
         protocol, rows, weighted = measured_rows(self.federation.partition, protocol)
         if protocol not in self._measured:
-            self._measured[protocol] = self._measure(protocol, rows, weighted)
+            found = measure(self.federation, self.predictors, rows, weighted, self.draws)
+            self._measured[protocol] = found.assign(protocol=protocol)
         return self._measured[protocol].copy()
 
     @cached_property
     def _measured(self) -> dict[str, pd.DataFrame]:
         """A cache of `measured`, by protocol."""
         return {}
-
-    def _measure(self, protocol: str, rows: list[np.ndarray], weighted: bool) -> pd.DataFrame:
-        part = self.federation.partition
-        counts = self.counted(self.predictors, rows)
-        about = {
-            "client": part.names,
-            "role": part.roles,
-            "n_train": self.federation.sizes,
-            "n_test": [len(own) for own in rows],
-            **{f"share_s{z}": part.shares[:, z] for z in range(1, part.shares.shape[1])},
-        }
-        if weighted:  # there is no gap to a group of which a client has no rows
-            counts = np.where(part.shares[..., None, None] > 0, counts, 0)
-        groups = part.shares.shape[1]
-        n_test = np.array([np.bincount(part.data.s[own], minlength=groups) for own in rows])
-        n_test = np.where(part.shares > 0, n_test, 0) if weighted else n_test
-        about |= {f"n_test_s{z}": n_test[:, z] for z in range(groups)}
-        shares = self.shares(rows, weighted)
-        apart = metrics.set_apart(counts)
-        measures = metrics.measure(counts, shares, apart)
-        measures |= metrics.confidence_intervals(counts, shares, apart=apart)
-        if groups > 2:
-            names = part.data.group_names
-            about |= {f"{gap}_apart": [_apart(*one, names) for one in zip(few, n_test, strict=True)]
-                      for gap, few in apart.items()}  # fmt: skip
-        weight, of_group = self.federation.data.weight, counts.sum((-1, -2))
-        parts = of_group / of_group.sum(-1, keepdims=True) if shares is None else shares
-        random = randomised(self.predictors, self.federation.table, rows, weight)
-        return pd.DataFrame(about | measures).assign(
-            one_decision=metrics.one_decision(counts),
-            randomised=(parts * random).sum(-1),
-            protocol=protocol,
-        )
-
-    def counted(self, predictors: Sequence[Predictor], rows: Sequence[np.ndarray]) -> np.ndarray:
-        """Count every client's decisions on its `rows`, weighted if the data has weights."""
-        table, weight = self.federation.table, self.federation.data.weight
-        return count(predictors, table, rows, weight, self.draws)
-
-    def shares(self, rows: Sequence[np.ndarray], weighted: bool) -> np.ndarray | None:
-        """Return the groups' shares to measure with; None for those of the counts."""
-        part = self.federation.partition
-        if weighted or self.federation.data.weight is None:
-            return part.shares if weighted else None
-        return part.shares_of(rows)
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
         """Return the best that thresholds on the global model's scores reach, by limit and client.
@@ -453,25 +408,18 @@ class Run:
         _, rows, weighted = measured_rows(part, protocol)
         likeliest = Likeliest(outputs=outputs(self.federation.table.task.classes))
         without_rule = [replace(predictor, rule=likeliest) for predictor in self.predictors]
-        counts = self.counted(without_rule, rows)
-        shares = self.shares(rows, weighted)
-        accuracy = metrics.measure(counts, shares)["accuracy"]
+        table, weight = self.federation.table, self.federation.data.weight
+        each = of_decisions(without_rule, table, rows, tallies(table, weight), self.draws)
+        counts = np.stack([moments[1] for moments in each])
+        accuracy = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
         gap = CRITERIA[self.algorithm.criterion].measure
         shown = [f"{gap}{end}" for end in ("", "_low", "_high", "_people")]
-        table = self.table(protocol)[["client", "accuracy", *shown]]
+        measured = self.table(protocol)
         about = [{**rule.table(), **rule.facts} for rule in self.fitted.rules]
-        rules = pd.DataFrame(about, index=table.index)
-        return pd.concat([table, rules], axis=1).assign(
-            cost=accuracy - table["accuracy"], constant=self._constant(counts, shares)
+        rules = pd.DataFrame(about, index=measured.index)
+        return pd.concat([measured[["client", "accuracy", *shown]], rules], axis=1).assign(
+            cost=accuracy - measured["accuracy"], constant=measured["constant"]
         )
-
-    def _constant(self, counts: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
-        """Return the accuracy of each client's most frequent training label for all rows."""
-        part, data = self.federation.partition, self.federation.data
-        totals, constant = counts.sum(-1), np.zeros_like(counts)
-        for i, rows in enumerate(part.train):
-            constant[i, ..., np.bincount(data.y[rows]).argmax()] = totals[i]
-        return metrics.measure(constant, shares)["accuracy"]
 
     def retarget(self, **changes: Any) -> Self:
         """Return this run with another target_ddp or confidence, without training or messages."""

@@ -11,6 +11,7 @@ import torch
 from pfedfair import metrics
 from pfedfair.data.task import outputs
 from pfedfair.metrics import intervals
+from pfedfair.metrics.weights import effective
 from pfedfair.models import probabilities
 from pfedfair.rules import Likeliest
 from pfedfair.runs import Run, measured_rows
@@ -34,8 +35,8 @@ class Decided(NamedTuple):
     def rates(self, groups: int, classes: int, before: bool = False) -> tuple[np.ndarray, ...]:
         """Return the rate of the last label in each group, and the ends of its interval."""
         codes = self.before if before else self.after
-        counts = metrics.tally(self.s, self.y, codes, groups, classes, self.weight)
-        hits, rows = counts[..., -1].sum(-1), counts.sum((-1, -2))
+        moments = metrics.tally(self.s, self.y, codes, groups, classes, self.weight)
+        hits, rows = effective(moments[..., -1].sum(-1), moments.sum((-1, -2)))
         with np.errstate(invalid="ignore"):
             value = hits / rows
         return (value, *intervals.rate(hits, rows, intervals.quantile(0.95)))
@@ -76,15 +77,17 @@ def differing(run: Run, which: Sequence[int], protocol: str | None = None) -> Ma
     data, task = run.federation.data, run.federation.table.task
     if weighted or not len(which) or len(run.federation) < 2:
         return {}
-    counts = np.array([
+    each = [
         metrics.tally(one.s, one.y, one.before, task.groups, task.classes, one.weight)
         for one in decided(run, protocol)
-    ])  # fmt: skip
-    hits, rows = counts[..., -1].sum(-1), counts.sum((-1, -2))
+    ]
+    moments = np.stack(each, axis=1)  # of clients
+    all_hits, all_rows = moments[..., -1].sum(-1), moments.sum((-1, -2))
+    hits, rows = effective(all_hits, all_rows)
     quantile = NormalDist().inv_cdf(1 - 0.025 / (len(which) * task.groups))
     texts = {}
     for i in which:
-        others = hits.sum(0) - hits[i], rows.sum(0) - rows[i]
+        others = effective(*(a.sum(1) - a[:, i] for a in (all_hits, all_rows)))
         low, high = intervals.difference(hits[i], rows[i], *others, quantile)
         clear = np.flatnonzero((low > 0) | (high < 0))
         if len(clear):
