@@ -138,7 +138,9 @@ def test_scores_rank_and_chances_are_those_of_decisions(frame, fitted):
 
 
 def test_chances_of_a_randomised_rule_are_how_often_it_decides(frame, fitted):
-    lottery = clone(fitted).set_params(target_ddp=0.0, settings={"bins": 10})
+    lottery = clone(fitted).set_params(
+        target_ddp=0.02, confidence=0.9, settings={"max_randomised": 1.0}
+    )
     lottery.fit(frame[INPUTS], frame["hired"], **given(frame))
     model, own = lottery.models_["site 0"], frame[frame["site"] == "site 0"]
     chances = model.predict_proba(own[INPUTS], own["sex"])[:, 1]
@@ -166,7 +168,9 @@ def test_the_gap_is_closed_on_new_people():
 
 
 def test_lots_are_the_same_in_any_order_and_company(frame, fitted):
-    lottery = clone(fitted).set_params(target_ddp=0.0, settings={"bins": 10, "max_randomised": 1.0})
+    lottery = clone(fitted).set_params(
+        target_ddp=0.0, confidence=0.9, settings={"bins": 10, "max_randomised": 1.0}
+    )
     lottery.fit(frame[INPUTS], frame["hired"], **given(frame))
     chances = lottery.predict_proba(frame[INPUTS], **given(frame))[:, 1]
     drawn = (chances > 0) & (chances < 1)

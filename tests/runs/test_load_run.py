@@ -16,7 +16,7 @@ from pfedfair import metrics
 from pfedfair.runs import model, predictions
 
 pytestmark = pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
-TRANSPORT = {"rounds": 8, "target_ddp": 0.05}
+TRANSPORT = {"rounds": 8, "target_ddp": 0.05, "confidence": 0.99, "max_randomised": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_predictions_are_the_measured_ones(compas_run, folder):
         np.testing.assert_allclose(held["score"][:50], score, atol=1e-6)
     assert frame["chance"].between(0, 1).all()
     certain = frame.loc[frame["chance"] == 1]
-    assert 0.9 < len(certain) / len(frame) < 1
+    assert 0.5 < len(certain) / len(frame) < 1
 
 
 def test_the_card(compas_run, folder):

@@ -14,7 +14,7 @@ from pfedfair._util import seeds
 from pfedfair.data.task import Task
 from pfedfair.runs import newcomer
 
-OPTIONS = {"rounds": 14, "batch": 30, "alpha": 0.02, "confidence": 0.0}
+OPTIONS = {"rounds": 14, "batch": 30, "alpha": 0.02}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -29,7 +29,7 @@ def run():
     frame = people((400, 300, 500), seed=1)
     data = pff.from_frame(frame, "hired", "sex", drop=["site"])
     federation = data.federate(pff.partition.by_column("site"))
-    return pff.train(federation, pff.methods.Transport(**OPTIONS, target_ddp=0.1))
+    return pff.train(federation, pff.methods.Transport(**OPTIONS, target_ddp=0.1, confidence=0.0))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,8 @@ def test_its_rule_is_what_solve_gives(run, folder, site, changes):
     counts = np.zeros((2, 500))
     for z in (0, 1):
         counts[z] = np.histogram(score[0, s == z, 0], bins=500, range=(0, 1))[0]
-    algorithm = pff.methods.Transport(**OPTIONS, **{"target_ddp": 0.1} | changes)
+    asked = {"target_ddp": 0.1, "confidence": 0.0} | changes
+    algorithm = pff.methods.Transport(**OPTIONS, **asked)
     rng, shares = seeds.generator(0, seeds.GUARANTEE), np.array([1 - s.mean(), s.mean()])
     rule = algorithm.solve(run.fitted.server, counts, shares, rng, Task())
     torch.testing.assert_close(rule_of(model), rule.numbers)
@@ -219,7 +220,7 @@ def test_infinite_and_missing_settings_survive_the_file(run, folder, site, tmp_p
     run.retarget(kappa=float("inf")).save(tmp_path)
     saved = json.loads((tmp_path / "run.json").read_text())["algorithm"]
     assert saved["kappa"] == float("inf")
-    assert saved["confidence"] is None
+    assert saved["confidence"] == 0
     assert saved["epsilon"] is None
     pool_only, anew, twice, own = (
         rule_of(pff.personalise(where, site_rows, **changes))

@@ -79,8 +79,10 @@ def test_a_client_sends_models_then_counts_then_how_alike_it_is(federation):
         torch.testing.assert_close(total, torch.full_like(total, 2.0))
     counted = played[4].sent
     shapes = {name: tensor.shape for name, tensor in counted.items()}
-    assert shapes == {"held": (3, 2, 2, 2, 500), "trained": (3, 2, 500)}  # half, S, Y, bin
-    for client, (held, trained) in enumerate(zip(*counted.values(), strict=True)):
+    of_rows = {"held": (3, 2, 2, 2, 500), "trained": (3, 2, 500)}  # half, S, Y, bin
+    assert shapes == of_rows | {"clients": (3, 1)}
+    each_client = zip(counted["held"], counted["trained"], strict=True)
+    for client, (held, trained) in enumerate(each_client):
         for each in (held, trained):
             assert (each >= 0).all()
             assert (each == each.round()).all()
@@ -470,7 +472,9 @@ def test_clients_of_one_row(table):
 def test_noise_is_whole_new_every_time_and_leaves_everything_finite(federation, epsilon):
     network, fitted, played = listen(federation, epsilon=epsilon)
     _, _, more = listen(federation, epsilon=epsilon)
-    for name, sent in played[4].sent.items():
+    with_noise = ("held", "trained")
+    for name in with_noise:
+        sent = played[4].sent[name]
         assert torch.equal(sent, sent.round())
         assert (sent != more[4].sent[name]).any()
     for tensor in (numbers(fitted.rules), *fitted.server.values()):
@@ -480,7 +484,9 @@ def test_noise_is_whole_new_every_time_and_leaves_everything_finite(federation, 
     baseline = counts_of(algorithm, fitted.w, all_clients)
     for one in played[5:]:  # nothing is sent of how alike clients are
         assert all((tensor == 0).all() for tensor in one.sent.values())
-    for name, tensor in played[4].sent.items():
+    assert (played[4].sent["clients"] == 1).all()
+    for name in with_noise:
+        tensor = played[4].sent[name]
         noise = (tensor - baseline[name]).flatten()
         q = np.exp(-epsilon)  # discrete Laplace's
         for found, mean in (

@@ -259,7 +259,8 @@ class Problem:
             return True
         if not self.wish.confidence:
             gap = largest_gap(self.mass, self.wish.criterion, chances)
-            return bool(gap <= self.wish.target_ddp + FINE / self.mass.shape[-1])
+            slack = FINE / self.mass.shape[-1] if self.ordered else ROUNDING
+            return bool(gap <= self.wish.target_ddp + slack)
         found = np.quantile(self.worst_gaps(chances), self.wish.confidence)
         return bool(found <= self.wish.target_ddp)
 
