@@ -269,29 +269,33 @@ class Run:
         """Whether every client has rows to be measured on."""
         return all(len(rows) > 0 for rows in self.federation.partition.test)
 
-    def table(self, protocol: str | None = None) -> pd.DataFrame:
+    def table(self, protocol: str | None = None, level: float = 0.95) -> pd.DataFrame:
         """Return accuracy, DDP and negative prediction rates with intervals, by client.
 
+        Each interval is of this confidence level by itself.
         With fewer than five in ``ddp_people`` the gap is not informative, see
         `metrics.confidence_intervals`. Of more than two groups, ``ddp_apart`` names those that the
         gap does not cover, with their measured rows, see `metrics.set_apart`. Where all measured
         rows get `one_decision`, the gap is 0 for that reason. For `protocol` see `measured_rows`.
         """
-        return self.measured(protocol).assign(collapsed=self.collapsed)
+        return self.measured(protocol, level).assign(collapsed=self.collapsed)
 
-    def measured(self, protocol: str | None = None) -> pd.DataFrame:
+    def measured(self, protocol: str | None = None, level: float = 0.95) -> pd.DataFrame:
         """Return `table` without the column `collapsed`, which requires the training rows."""
         protocol, rows, weighted = measured_rows(self.federation.partition, protocol)
-        if protocol not in self._measured:
-            self._measured[protocol] = self._measure(protocol, rows, weighted)
-        return self._measured[protocol].copy()
+        key = protocol, level
+        if key not in self._measured:
+            self._measured[key] = self._measure(protocol, rows, weighted, level)
+        return self._measured[key].copy()
 
     @cached_property
-    def _measured(self) -> dict[str, pd.DataFrame]:
-        """A cache of `measured`, by protocol."""
+    def _measured(self) -> dict[tuple[str, float], pd.DataFrame]:
+        """A cache of `measured`, by protocol and confidence level."""
         return {}
 
-    def _measure(self, protocol: str, rows: list[np.ndarray], weighted: bool) -> pd.DataFrame:
+    def _measure(
+        self, protocol: str, rows: list[np.ndarray], weighted: bool, level: float
+    ) -> pd.DataFrame:
         part = self.federation.partition
         counts = self.counted(self.predictors, rows)
         about = {
@@ -310,7 +314,7 @@ class Run:
         shares = self.shares(rows, weighted)
         apart = metrics.set_apart(counts)
         measures = metrics.measure(counts, shares, apart)
-        measures |= metrics.confidence_intervals(counts, shares, apart=apart)
+        measures |= metrics.confidence_intervals(counts, shares, level, apart)
         if groups > 2:
             names = part.data.group_names
             about |= {f"{gap}_apart": [_apart(*one, names) for one in zip(few, n_test, strict=True)]

@@ -1,7 +1,7 @@
 // All sites: which of them, in which order, by which method; the list and the picture follow.
 
 const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
-const WORST = ['above', 'not clear', 'few', 'same', 'none', 'within', null];
+const WORST = ['exceeds', 'not clear', 'few', 'same', 'none', 'within', null];
 const COLUMNS = [
   ['name', 'site', 'name'],
   ['gap', `gap (${gapName})`, 'gap'],
