@@ -56,7 +56,7 @@ def test_the_constant_beside_the_accuracy(pfedfair, csv):
     low = [c for c in part.names if results[c] <= rules.set_index("client").loc[c, "constant"]]
     assert low  # two rounds of fairness alone
     text = " ".join(out.split())
-    assert f"No more accurate than that: client {', '.join(low)}." in text
+    assert f"no more accurate than one decision for all rows: client {', '.join(low)}." in text
     assert "To see what fairness costs, also train without it: compare --etas 0,0.9." in text
     _, again, _ = pfedfair("report", "run")
     assert "constant" in again

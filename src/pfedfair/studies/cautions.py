@@ -54,7 +54,7 @@ def random_draws(results: pd.DataFrame) -> tuple[str, ...]:
 def too_small(results: pd.DataFrame, rules: pd.DataFrame) -> tuple[str, ...]:
     """Name the clients that are too small for their target, and what would do for each."""
     each = []
-    for i in np.flatnonzero(words.column(rules, "too_small") > 0):
+    for i in np.flatnonzero(words.column(rules, "too_small") > 0).tolist():
         ways = headline.remedies(rules.iloc[[i]])
         each.append(f"{results['client'].iloc[i]}{f' ({ways})' if ways else ''}")
     if not each:

@@ -8,6 +8,7 @@ draws. A model that is no better than one decision for all rows comes first.
 
 import json
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ def sentence(
     rules
         A row for each client, with the facts of its rule; unknown ones may be absent.
     found
-        The clients' `verdicts`; None of each without a target.
+        The clients' `verdicts`; none without a target.
     where
         See `place`.
     """
@@ -102,10 +103,10 @@ def promise(names: Sequence[str], rules: pd.DataFrame, claim: Claim) -> list[str
     small, certified = (words.column(rules, name) for name in ("too_small", "certified"))
     if not np.isnan(certified).all():
         texts.append(_certificate(names, certified > 0, rules, claim))
-    others = np.flatnonzero(~(certified > 0))
+    others = np.flatnonzero(~(certified > 0)).tolist()
     those = [i for i in others if small[i] > 0]
     able = len(others) - len(those)
-    what = f"keeps {_limit(claim)} {_proof(claim, n)}"
+    what = f"keeps the gap ({claim.gap.upper()}) at most {claim.target:g} {_proof(claim, n)}"
     if able:
         who = _number(able, n) if able == len(names) or not texts else _others(able)
         verb = "has a rule" if able == 1 else "have a rule"
@@ -118,10 +119,6 @@ def promise(names: Sequence[str], rules: pd.DataFrame, claim: Claim) -> list[str
         ways = "; ".join(filter(None, [remedies(rules.iloc[those]), until]))
         texts.append(f"{who} {verb} too small for {which}: {ways}")
     return texts
-
-
-def _limit(claim: Claim) -> str:
-    return f"the gap ({claim.gap.upper()}) at most {claim.target:g}"
 
 
 def _proof(claim: Claim, n: int) -> str:
@@ -155,17 +152,18 @@ def _certificate(names: Sequence[str], has: np.ndarray, rules: pd.DataFrame, cla
     needed = words.column(rules, "enough_rows")[~has]
     more = ""
     if number < n and np.all(needed > 0):
-        each = " each" * (n - number > 1)
-        more = f"; {words.rows(*needed)} more rows{each} would be needed for one"
+        who = "it" if n == 1 else "each" if not number else "the others" if n - number > 1 else (
+            "the other")  # fmt: skip
+        more = f"; {who} would need {words.rows(*needed)} more rows{' each' * (who[-1] == 's')}"
     if not number:
         return f"{'no site has a' if n > 1 else 'the only site has no'} certificate{more}"
-    level = f"{100 * (claim.confidence or LEVEL):g} % confidence"
-    those = [names[i] for i in np.flatnonzero(has)]
-    named = f" ({words.sites(those)})" if number < n and number <= words.NAMED else ""
-    verb, where = ("has", "") if number == 1 else ("have", " at all of them jointly")
+    those = words.sites(list(compress(names, has)))
+    named = f" ({those})" if number < n and number <= words.NAMED else ""
+    verb, where = ("has", "there") if number == 1 else ("have", "at all of them jointly")
     return (
-        f"{_number(number, n)}{named} {verb} a certificate that {_limit(claim)} holds{where} with "
-        f"{level} (finite-sample, distribution-free){more}"
+        f"{_number(number, n)}{named} {verb} a certificate: the gap ({claim.gap.upper()}) is at "
+        f"most {claim.target:g} {where} with {100 * (claim.confidence or LEVEL):g} % confidence "
+        f"(finite-sample, distribution-free){more}"
     )
 
 
@@ -220,7 +218,7 @@ def is_useless(results: pd.DataFrame, rules: pd.DataFrame) -> np.ndarray:
 
 def no_better(results: pd.DataFrame, useless: np.ndarray, names: Sequence[str]) -> str:
     """Name the sites whose model is no better than one decision for all rows."""
-    where = _who([names[i] for i in np.flatnonzero(useless)], len(names))
+    where = _who(list(compress(names, useless)), len(names))
     if (words.column(results, "one_decision")[useless] > 0).all():
         return f"{where} all rows get the same decision: a gap of 0 is no merit"
     return f"{where} the model is no more accurate than one decision for all rows"
@@ -257,7 +255,7 @@ def gains(
     if not counted.levels_down[at]:
         return f"{text}."
     up = claim.settings.get("prefer") == "any"
-    hint = f"; {option('prefer', 'up')} gives decisions rather than takes them" if up else ""
+    hint = f"; {option('prefer', 'up')} raises the worse-off group instead" if up else ""
     return f"{text}: mostly levelling down{hint}."
 
 

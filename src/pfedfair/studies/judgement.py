@@ -21,7 +21,7 @@ class Judgement(NamedTuple):
         A row for each client; where the claim is about all clients jointly, so are the intervals
         of the gap.
     found, why
-        None of each client without a target.
+        Without a target no verdicts, and None of each client.
     changes
         What the rules change; None if there are none, or only files to read.
     """
@@ -29,7 +29,7 @@ class Judgement(NamedTuple):
     results: pd.DataFrame
     rules: pd.DataFrame
     claim: Claim
-    found: list[str | None]
+    found: list[str]
     why: list[str | None]
     sentence: str
     changes: Changes | None = None
@@ -42,11 +42,12 @@ def of_frames(
     changed: Changes | None = None,
 ) -> Judgement:
     """Judge a run by its results and its rules; for `differs` see `verdicts.reasons`."""
-    claim, n = headline.claim_of(results), len(results)
-    found, why = [None] * n, [None] * n
+    claim = headline.claim_of(results)
+    found: list[str] = []
+    why: list[str | None] = [None] * len(results)
     if claim.target == claim.target:
         found = [*verdicts.verdicts(results, claim.target, claim.gap)]
-        known_to = words.column(rules, "known_to")
+        known_to = words.column(rules, "known_to").tolist()
         why = verdicts.reasons(results, found, claim.target, claim.gap, known_to, differs)
     text = headline.sentence(results, rules, claim, found, headline.place(results))
     return Judgement(results, rules, claim, found, why, text, changed)

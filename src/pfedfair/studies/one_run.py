@@ -22,7 +22,7 @@ from pfedfair.studies.judgement import Judgement
 from pfedfair.studies.view import Column, Table, View
 
 Names = Sequence[str]
-MOST, SHOWN = 100, 50  # clients that a table shows; of more, so many
+MOST, SHOWN = 50, 20  # clients that a table shows; of more, so many
 CLIENT = Column("client", "{client}")
 ROLE = Column("role", lambda row: row["role"].removesuffix("represented"))
 COST = (

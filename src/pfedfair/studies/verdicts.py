@@ -36,7 +36,7 @@ def enough(frame: pd.DataFrame, target: float, gap: str) -> np.ndarray:
     """
     value, low, high = _ends(frame, gap)
     half = np.where(value <= target, high - value, value - low)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         times = (half / (target - value)) ** 2
         found: np.ndarray = times * words.column(frame, f"{gap}_people")
     return found
@@ -114,9 +114,8 @@ def sentence(
     if n == 1:
         counted = f"within {target:g}" if within else ""
     else:
-        counted = (
-            f"all within {target:g}" if within == n else f"{within:,} of {n:,} within {target:g}"
-        )
+        number = "all" if within == n else f"{within:,} of {n:,} sites"
+        counted = f"{number} within {target:g}"
     phrases = [
         (EXCEEDS, "exceeds it", "exceed it"),
         (UNCLEAR, "not clear", "not clear"),

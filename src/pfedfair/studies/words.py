@@ -94,12 +94,14 @@ def column(frame: pd.DataFrame, name: str) -> np.ndarray:
 def sites(names: Sequence[str]) -> str:
     """Return the names of a few sites, or the number of more.
 
-    >>> sites(["a"]), sites(["a", "b", "c"]), sites(list("abcd"))
-    ('site a', 'sites a, b and c', '4 sites')
+    >>> sites(["a"]), sites(["a", "b", "c"]), sites(list("abcd")), sites(["site 2"])
+    ('site a', 'sites a, b and c', '4 sites', 'site 2')
     """
     if len(names) > NAMED:
         return f"{len(names):,} sites"
     text = f"{', '.join(names[:-1])}{' and ' * (len(names) > 1)}{names[-1]}"
+    if all(name.lower().startswith("site") for name in names):
+        return text
     return f"site{'s' * (len(names) > 1)} {text}"
 
 
