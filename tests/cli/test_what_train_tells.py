@@ -123,7 +123,7 @@ def test_a_tiny_group_at_a_site_does_not_hide_the_others(pfedfair, tmp_path):
     code, out, err = pfedfair(*asked, "--out", "run")
     assert code == 0, err
     text = " ".join(out.split())
-    apart = "does not cover groups with fewer than 5 held-out rows: 'unknown' (3) at client site 0."
+    apart = "does not cover groups with fewer than 5 held-out rows: 'unknown' (3) at site 0."
     assert f"The gap {apart}" in text
     assert "has too few rows" not in text
     assert "--unknown says that a value is a missing S, --merge-groups makes one group" in text

@@ -30,7 +30,7 @@ def view(frame):
 
 def test_one_count_of_who_keeps_the_target():
     shown = view(results(ddp_high=[0.02, 0.04, 0.09, 0.5]))
-    assert "2 of 4 sites within 0.05, 1 exceeds it (site d: " in shown.sentence
+    assert "2 of 4 sites clearly within 0.05, 1 exceeds it (site d: " in shown.sentence
     assert [row[-1] for row in shown.tables[0].cells()] == [
         "within", "within", "not clear", "exceeds",
     ]  # fmt: skip
@@ -72,7 +72,7 @@ def test_results_of_an_earlier_version_are_shown():
     new = ["n_test_s0", "n_test_s1", "ddp_people", "one_decision"]
     shown = view(results().drop(columns=new))
     assert shown.notes == ()
-    assert "0 of 4 sites within 0.05" in shown.sentence
+    assert "0 of 4 sites clearly within 0.05" in shown.sentence
 
 
 def test_warnings_name_sites_and_what_would_do():

@@ -32,14 +32,14 @@ WIDE = (0.04, 0.0, 0.09, 80, False)
 
 
 def test_all_are_within():
-    assert judge(clients(GOOD, GOOD)) == ("all within 0.05", [WITHIN, WITHIN], [None, None])
-    assert judge(clients(GOOD))[0] == "within 0.05"
+    assert judge(clients(GOOD, GOOD)) == ("all clearly within 0.05", [WITHIN, WITHIN], [None, None])
+    assert judge(clients(GOOD))[0] == "clearly within 0.05"
 
 
 def test_one_exceeds_with_its_interval_and_the_reason():
     frame = clients(GOOD, GOOD, BAD, GOOD, GOOD)
     text, found, why = judge(frame, known_to=[0.01, 0.01, 0.061, 0.01, 0.01])
-    assert text == "4 of 5 sites within 0.05, 1 exceeds it (site c: .090 [.070, .110])"
+    assert text == "4 of 5 sites clearly within 0.05, 1 exceeds it (site c: .090 [.070, .110])"
     assert found[2] == EXCEEDS
     assert why[2] == "its training rows determine its gap to ±0.061 only"
     assert judge(frame, known_to=[0.01] * 5)[2][2] is None
@@ -54,9 +54,9 @@ def test_what_is_not_clear_is_not_counted_as_within():
     text, found, why = judge(frame)
     assert found == [WITHIN, UNCLEAR, FEW, SAME, NONE]
     assert text == (
-        "1 of 5 sites within 0.05, 1 not clear (site b: 80 rows of the smaller group, about 2,000 "
-        "would make it clear), 1 with too few rows (site c), 1 with the same decision for all rows "
-        "(site d), 1 with rows of one group only (site e)"
+        "1 of 5 sites clearly within 0.05, none exceeds it, 1 not clear (site b: 80 rows of the "
+        "smaller group, about 2,000 would make it clear), 1 with too few rows (site c), 1 with the "
+        "same decision for all rows (site d), 1 with rows of one group only (site e)"
     )
     assert why[1] == (
         "its interval [.000, .090] reaches across 0.05: it has 80 rows of the smaller group, about "
@@ -67,8 +67,8 @@ def test_what_is_not_clear_is_not_counted_as_within():
 def test_many_are_counted_not_named():
     text, *_ = judge(clients(*[GOOD] * 6, *[BAD] * 5, *[WIDE] * 4))
     assert text == (
-        "6 of 15 sites within 0.05, 5 exceed it, 4 not clear (about 2,000 rows of the smaller "
-        "group would make it clear)"
+        "6 of 15 sites clearly within 0.05, 5 exceed it, 4 not clear (about 2,000 rows of the "
+        "smaller group would make it clear)"
     )
 
 
@@ -121,7 +121,9 @@ def test_every_client_has_one_verdict(rows, target):
         assert verdict == expected
         assert reason is None or verdict != WITHIN
     if len(rows) > 1:
-        assert text.startswith(("all within", f"{found.count(WITHIN)} of {len(rows)} sites within"))
+        assert text.startswith(
+            ("all clearly within", f"{found.count(WITHIN)} of {len(rows)} sites clearly within")
+        )
 
 
 def test_without_a_target_the_largest_gap_is_reported():

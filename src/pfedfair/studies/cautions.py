@@ -46,7 +46,7 @@ def random_draws(results: pd.DataFrame) -> tuple[str, ...]:
     if not names:
         return ()
     return (
-        f"more than {words.share(DRAWN)} of the decisions are random draws, so that equal rows may "
+        f"more than {100 * DRAWN:g} % of the decisions are random draws, so that equal rows may "
         f"get different ones: client {abbreviate(names, NAMED)}.",
     )
 
@@ -60,7 +60,8 @@ def too_small(results: pd.DataFrame, rules: pd.DataFrame) -> tuple[str, ...]:
     if not each:
         return ()
     return (
-        f"too small for the target at this confidence level: client {abbreviate(each, NAMED)}.",
+        "too small for the target at this confidence level, so that their strictest rule decides: "
+        f"client {abbreviate(each, NAMED)}.",
     )
 
 

@@ -59,7 +59,7 @@ def place(results: pd.DataFrame) -> str:
     rows, protocol = results["n_test"], results["protocol"].iloc[0]
     least, most = f"{rows.min():,.0f}", f"{rows.max():,.0f}"
     if protocol == "pool":
-        return f"the pool of {most} held-out rows of all sites, weighted to each site's groups"
+        return f"the pool of {most} held-out rows of all sites"
     kind = "validation" if protocol == "validation" else "held-out"
     whose = "its own" if len(results) == 1 else "each site's own"
     return f"{whose} {least if least == most else f'{least} to {most}'} {kind} rows"
@@ -106,7 +106,8 @@ def promise(names: Sequence[str], rules: pd.DataFrame, claim: Claim) -> list[str
     others = np.flatnonzero(~(certified > 0)).tolist()
     those = [i for i in others if small[i] > 0]
     able = len(others) - len(those)
-    what = f"keeps the gap ({claim.gap.upper()}) at most {claim.target:g} {_proof(claim, n)}"
+    limit = "it" if texts else f"the gap ({claim.gap.upper()}) at most {claim.target:g}"
+    what = f"keeps {limit} {_proof(claim, n)}"
     if able:
         who = _number(able, n) if able == len(names) or not texts else _others(able)
         verb = "has a rule" if able == 1 else "have a rule"
@@ -115,9 +116,8 @@ def promise(names: Sequence[str], rules: pd.DataFrame, claim: Claim) -> list[str
         who = _who([names[i] for i in those], n)
         verb = "is" if len(those) == 1 else "are"
         which = "that" if able else f"a rule that {what}"
-        until = f"until then {'its' if len(those) == 1 else 'their'} strictest rule decides"
-        ways = "; ".join(filter(None, [remedies(rules.iloc[those]), until]))
-        texts.append(f"{who} {verb} too small for {which}: {ways}")
+        ways = remedies(rules.iloc[those])
+        texts.append(f"{who} {verb} too small for {which}{': ' * bool(ways)}{ways}")
     return texts
 
 
@@ -232,25 +232,22 @@ def gains(
     At all sites, or, where all are measured on the same rows, at the one with most changes.
     """
     n, at = len(results), 0
-    where = "at the only site" if n == 1 else "at all sites together"
+    where, counted = "At all sites together, " * (n > 1), changes.total
     if n > 1 and results["protocol"].iloc[0] == "pool":
-        at = int((changes.gained + changes.lost).sum(1).argmax())
-        where = f"at {words.sites([str(results['client'].iloc[at])])}"
-        counted = changes
-    else:
-        counted = changes.total
+        at, counted = int((changes.gained + changes.lost).sum(1).argmax()), changes
+        where = f"At {words.sites([str(results['client'].iloc[at])])}, "
     parts = []
     for verb, moved in (("lose", counted.lost[at]), ("gain", counted.gained[at])):
         parts += [(int(moved[z]), int(counted.rows[at, z]), groups[z], verb)
-                  for z in np.flatnonzero(moved)]  # fmt: skip
+                  for z in np.flatnonzero(moved).tolist()]  # fmt: skip
     if not parts:
         return "No decision differs from the likeliest label."
     parts.sort(key=lambda part: -part[0])
-    several = len(parts) - words.NAMED
+    rest = len(parts) - words.NAMED
     each = [f"{k:,} of {rows:,} rows of {group} {verb} {'it' if i else f'the decision {label}'}"
             for i, (k, rows, group, verb) in enumerate(parts[: words.NAMED])]  # fmt: skip
-    text = f"{where[:1].upper()}{where[1:]}, {', '.join(each)}"
-    text += f" ({several} smaller changes)" if several > 0 else ""
+    text = f"{where}{', '.join(each)}"
+    text += f" (and {rest} smaller change{'s' * (rest > 1)})" if rest > 0 else ""
     text += ", compared with the likeliest label"
     if not counted.levels_down[at]:
         return f"{text}."

@@ -145,8 +145,9 @@ def sites(frame: pd.DataFrame, data: Dataset, algorithm: Method, heading: str) -
 
 
 def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
-    """Return the gaps to show: all, but DDP only for two groups, two classes and DDP as target."""
-    return [gap] if len(groups) == len(labels) == 2 and gap == "ddp" else list(MEASURES)
+    """Return the gaps to show, `gap` first: all, but for two groups and classes DDP only itself."""
+    only = len(groups) == len(labels) == 2 and gap == "ddp"
+    return [gap] if only else [gap, *(name for name in MEASURES if name != gap)]
 
 
 def legend_of(results: pd.DataFrame, gaps: Names, groups: Names) -> tuple[str, ...]:
@@ -188,23 +189,28 @@ def worst(results: pd.DataFrame, gap: str) -> np.ndarray:
 def clients(
     frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",), which: np.ndarray | None = None
 ) -> Table:
-    """Return accuracy and gaps of every client with their intervals, or of the clients `which`."""
+    """Return accuracy and gaps of every client with their intervals, or of the clients `which`.
+
+    The verdict is on the first of the gaps.
+    """
     if which is not None and len(which) < len(frame):
         heading += f": {SHOWN} of {len(frame):,} clients, those with the largest gaps"
         frame = frame.iloc[which]
     one = len(gaps) == 1
     named = {"accuracy": "accuracy % ↑"} | {gap: f"{gap.upper()} ↓" for gap in gaps}
-    columns = [
+    accuracy, first, *others = [
         Column(head, partial(words.interval, name=name, between=" " if one else "\n"))
         for name, head in named.items()
     ]
+    columns = [CLIENT, Column("rows", "{n_train:,}"), accuracy]
     if one and "constant" in frame:
-        columns.insert(1, Column("constant\n%", lambda row: words.percent(row["constant"])))
-    columns += [Column("verdict", "{verdict}")] if "verdict" in frame else []
+        columns.append(Column("constant\n%", lambda row: words.percent(row["constant"])))
+    columns.append(first)
+    if "verdict" in frame:
+        columns.append(Column("verdict", "{verdict}"))
     if np.nan_to_num(words.column(frame, "randomised")).any():
         columns.append(Column("random\n%", lambda row: words.percent(row["randomised"])))
-    columns = [CLIENT, Column("rows", "{n_train:,}"), *columns]
-    return Table(heading=heading, frame=frame, columns=tuple(columns))
+    return Table(heading=heading, frame=frame, columns=(*columns, *others))
 
 
 def rules(judged: Judgement, groups: Names, label: str, which: np.ndarray | None = None) -> Table:

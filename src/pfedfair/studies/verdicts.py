@@ -111,11 +111,12 @@ def sentence(
     """Count the clients by verdict and name those that are not within the target."""
     clients = {kind: [i for i, one in enumerate(found) if one == kind] for kind in KINDS}
     n, within = len(found), len(clients[WITHIN])
-    if n == 1:
-        counted = f"within {target:g}" if within else ""
-    else:
-        number = "all" if within == n else f"{within:,} of {n:,} sites"
-        counted = f"{number} within {target:g}"
+    clauses = [f"clearly within {target:g}"] if within else []
+    if n > 1:
+        clauses = [f"{within:,} of {n:,} sites clearly within {target:g}"]
+        clauses += ["none exceeds it"] if not clients[EXCEEDS] else []
+    if 1 < n == within:
+        clauses = [f"all clearly within {target:g}"]
     phrases = [
         (EXCEEDS, "exceeds it", "exceed it"),
         (UNCLEAR, "not clear", "not clear"),
@@ -123,7 +124,6 @@ def sentence(
         (SAME, "with the same decision for all rows", "with the same decision for all rows"),
         (NONE, "with rows of one group only", "with rows of one group only"),
     ]
-    clauses = [counted]
     for kind, singular, plural in phrases:
         those = clients[kind]
         if not those:
@@ -131,7 +131,7 @@ def sentence(
         detail = _detail(kind, those, names if n > 1 else (), target, frame, gap)
         number = f"{len(those):,} " if n > 1 else ""
         clauses.append(f"{number}{singular if len(those) == 1 else plural}{detail}")
-    return ", ".join(filter(None, clauses))
+    return ", ".join(clauses)
 
 
 def _detail(
@@ -161,12 +161,11 @@ def apart(frame: pd.DataFrame, gap: str) -> str:
     found = [(str(name), text) for name, text in zip(frame["client"], column, strict=True) if text]
     if not found:
         return ""
-    each = [f"{text} at client {name}" for name, text in found[: words.NAMED]]
-    rest = len(found) - words.NAMED
-    each += [f"others at {rest:,} more sites"] if rest > 0 else []
-    return (
-        f"The gap does not cover groups with fewer than {FEWEST} held-out rows: {', '.join(each)}."
-    )
+    if len(found) > words.NAMED:
+        where = f" at {len(found):,} of {len(frame):,} sites"
+    else:
+        where = f": {', '.join(f'{text} at {words.sites([name])}' for name, text in found)}"
+    return f"The gap does not cover groups with fewer than {FEWEST} held-out rows{where}."
 
 
 def largest(frame: pd.DataFrame, gap: str) -> str:

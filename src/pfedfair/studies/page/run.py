@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pfedfair._util.errors import InputError
 from pfedfair.experiments import FRONTIER, FRONTIER_LIMITS
 from pfedfair.runs import Run
-from pfedfair.studies import one_run
+from pfedfair.studies import one_run, words
 from pfedfair.studies.judgement import Judgement
 from pfedfair.studies.page import about, messages, shapes, site, slider
 from pfedfair.studies.page.document import Page, column, counts, more_of, table_of
@@ -104,7 +105,8 @@ def _arm(judged: Judgement) -> dict[str, Any]:
             found[f"{name}{end}"] = column(results[f"{name.replace('gap', gap)}{end}"])
     found["constant"] = column(rules["constant"]) if "constant" in rules else None
     found["rows"] = counts(results[number]) if number in results else None
-    found["randomised"] = column(results["randomised"]) if "randomised" in results else None
+    drawn = words.column(results, "randomised")
+    found["randomised"] = column(drawn) if np.nan_to_num(drawn).any() else None
     found["verdict"] = judged.found if target == target else None
     found["why"] = judged.why
     return found

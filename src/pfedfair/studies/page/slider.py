@@ -104,6 +104,8 @@ def slider(frame: pd.DataFrame, judged: Judgement, groups: Sequence[str]) -> dic
     for name in ("accuracy", "gap", "gap_low", "gap_high"):
         source = name.replace("gap", gap)
         found[name] = [column(part[source]) for part in parts]
+    if "randomised" in frame:
+        found["randomised"] = [column(part["randomised"]) for part in parts]
     verdict = [[*verdicts.verdicts(p, t, gap)] for p, t in zip(parts, targets, strict=True)]
     found["verdict"] = verdict
     found["within"] = [one.count(verdicts.WITHIN) for one in verdict]
