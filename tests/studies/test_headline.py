@@ -131,14 +131,14 @@ def test_certificates_of_some_sites():
 def test_a_model_that_is_no_better_than_the_constant_is_the_headline():
     zero = (0.0, 0.0, 0.01)
     text = answer(results(zero, zero, one_decision=True))
-    assert text == "At all 2 sites all rows get the same decision: a gap of 0 is no merit."
+    assert text == "At all 2 sites, all rows get the same decision: a gap of 0 is no merit."
     text = answer(results(GOOD, GOOD), constant=0.85)
     assert text.startswith(
-        "At all 2 sites the model is no more accurate than one decision for all rows. All 2 sites"
+        "At all 2 sites, the model is no more accurate than one decision for all rows. All 2 sites"
     )
     text = answer(results(GOOD, GOOD, GOOD), constant=[0.85, 0.7, 0.7])
     assert text.endswith(
-        "clearly within 0.05. At site a the model is no more accurate than one decision for all "
+        "clearly within 0.05. At site a, the model is no more accurate than one decision for all "
         "rows."
     )
 

@@ -10,7 +10,7 @@ import pytest
 import pfedfair as pff
 from made_people import people
 from pfedfair import metrics
-from pfedfair.studies import judgement
+from pfedfair.studies import judgement, one_run, page
 from pfedfair.studies.page.run import results_of
 
 
@@ -62,3 +62,12 @@ def test_facts_of_an_unknown_column_are_unknown(run):
     judged = judgement.of_frames(results_of(run), pd.DataFrame(index=range(4)))
     assert "too small" not in judged.sentence
     assert judged.changes is None
+
+
+def test_other_targets_are_counted_by_the_same_intervals(run):
+    results, rules = results_of(run), run.rules()
+    judged = judgement.of_run(run, config(results, confidence=0.95, jointly=True), rules)
+    found = page.of_run(run, judged, one_run.of_run(run, judged)).to_json()
+    shown, (arm,) = found["slider"], found["parts"][0]["arms"]
+    assert shown["verdict"][shown["start"]] == arm["verdict"]
+    assert shown["sentence"][shown["start"]] == found["sentence"]

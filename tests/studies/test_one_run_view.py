@@ -41,7 +41,7 @@ def test_one_count_of_who_keeps_the_target():
 
 def test_one_decision_for_all_rows_is_no_merit():
     shown = view(results(one_decision=[True, True, False, False], ddp=[0.0, 0.0, 0.04, 0.3]))
-    assert shown.sentence.startswith("At sites a and b all rows get the same decision")
+    assert shown.sentence.startswith("At sites a and b, all rows get the same decision")
     (note,) = shown.notes
     assert note.startswith("all held-out rows get the same decision at client a, b:")
     (note,) = view(results(one_decision=True)).notes

@@ -54,6 +54,12 @@ def claim_of(results: pd.DataFrame) -> Claim:
     )
 
 
+def level_of(claim: Claim, rules: pd.DataFrame) -> float:
+    """Return the level of each client's interval: Bonferroni's if the claim is on all jointly."""
+    joint = claim.jointly or bool((words.column(rules, "certified") > 0).any())
+    return 1 - (1 - LEVEL) / len(rules) if joint else LEVEL
+
+
 def place(results: pd.DataFrame) -> str:
     """Describe the rows that a run is measured on."""
     rows, protocol = results["n_test"], results["protocol"].iloc[0]
@@ -220,8 +226,8 @@ def no_better(results: pd.DataFrame, useless: np.ndarray, names: Sequence[str]) 
     """Name the sites whose model is no better than one decision for all rows."""
     where = _who(list(compress(names, useless)), len(names))
     if (words.column(results, "one_decision")[useless] > 0).all():
-        return f"{where} all rows get the same decision: a gap of 0 is no merit"
-    return f"{where} the model is no more accurate than one decision for all rows"
+        return f"{where}, all rows get the same decision: a gap of 0 is no merit"
+    return f"{where}, the model is no more accurate than one decision for all rows"
 
 
 def gains(

@@ -56,9 +56,8 @@ def of_frames(
 def of_run(run: Run, results: pd.DataFrame, rules: pd.DataFrame) -> Judgement:
     """Judge a run also by its rows: whom its rules change, and why a target is exceeded."""
     claim, protocol = headline.claim_of(results), str(results["protocol"].iloc[0])
-    joint = claim.jointly or (words.column(rules, "certified") > 0).any()
-    if joint and len(results) > 1:
-        level = 1 - (1 - headline.LEVEL) / len(results)
+    level = headline.level_of(claim, rules)
+    if level != headline.LEVEL:
         ends = [f"{claim.gap}_low", f"{claim.gap}_high"]
         table = run.measured(protocol, level)
         results = results.assign(**{end: table[end].to_numpy() for end in ends})

@@ -11,7 +11,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError
 from pfedfair.experiments import FRONTIER, FRONTIER_LIMITS
 from pfedfair.runs import Run
-from pfedfair.studies import one_run, words
+from pfedfair.studies import headline, one_run, words
 from pfedfair.studies.judgement import Judgement
 from pfedfair.studies.page import about, messages, shapes, site, slider
 from pfedfair.studies.page.document import Page, column, counts, more_of, table_of
@@ -40,7 +40,8 @@ def of_run(
     results, rules, claim = judged.results, judged.rules, judged.claim
     protocol, first = str(results["protocol"].iloc[0]), results.iloc[0]
     gap, target, data = claim.gap, claim.target, run.federation.data
-    targets = slider.load_or_compute(run, protocol, folder, advance)
+    level = headline.level_of(claim, rules)
+    targets = slider.load_or_compute(run, protocol, level, folder, advance)
     arm = _arm(judged)
     part = {
         "name": f"{first['dataset']}, {len(results):,} clients",

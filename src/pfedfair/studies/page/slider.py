@@ -55,8 +55,11 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
     return sorted(targets)
 
 
-def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | None:
-    """Return a row for each target and site; None where the method would have to train again."""
+def compute(run: Run, protocol: str | None, level: float, advance: Advance) -> pd.DataFrame | None:
+    """Return a row for each target and site, with intervals of this confidence level.
+
+    None where the method would have to train again.
+    """
     targets = targets_of(run, protocol)
     gap = CRITERIA[run.algorithm.criterion].measure
     measures = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
@@ -65,7 +68,7 @@ def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | 
     frames = []
     try:
         for k, (target, other) in enumerate(zip(targets, run.sweep(targets), strict=True)):
-            measured = other.measured(protocol)
+            measured = other.measured(protocol, level)
             table = measured[[*columns, *({f"{gap}_apart", "randomised"} & {*measured})]]
             rules = pd.DataFrame([
                 {**rule.table(), **{key: rule.facts[key] for key in facts if key in rule.facts}}
@@ -79,7 +82,7 @@ def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | 
 
 
 def load_or_compute(
-    run: Run, protocol: str | None, folder: Path | None, advance: Advance
+    run: Run, protocol: str | None, level: float, folder: Path | None, advance: Advance
 ) -> pd.DataFrame | None:
     """Return the targets cached in a folder, or compute and cache them."""
     path = None if folder is None else folder / NAME
@@ -89,7 +92,7 @@ def load_or_compute(
         complete = "target_ddp" in cached and "client" in cached
         if complete and list(dict.fromkeys(cached["client"].astype(str))) == names:
             return cached
-    computed = compute(run, protocol, advance)
+    computed = compute(run, protocol, level, advance)
     if computed is not None and path is not None:
         write_parquet(path, computed)
     return computed
