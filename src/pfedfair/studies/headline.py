@@ -264,8 +264,8 @@ def gains(
 
 def hints(claim: Claim, found: Sequence[str]) -> list[str]:
     """Return how to go on where the target is not kept at some sites."""
-    exceeds = sum(one == verdicts.EXCEEDS for one in found)
-    if "confidence" in claim.settings and not claim.confidence and exceeds:
+    doubt = any(one in (verdicts.EXCEEDS, verdicts.UNCLEAR) for one in found)
+    if "confidence" in claim.settings and not claim.confidence and doubt:
         aims = f"{option('confidence', 0.95)} keeps each site within it with that confidence level"
         return [f"On average means that about half of such sites exceed the target; {aims}."]
     if "jointly" in claim.settings and not claim.jointly and by_chance(
