@@ -87,6 +87,7 @@ def test_markdown_has_a_row_for_each_and_no_stray_bars():
     assert "Note: beware" in lines
 
 
+GROUPS, LABELS = ["women", "men"], ["no", "yes"]
 MORE = {"auc": 0.8, "recall": 0.7, "precision": 0.6, "balanced_accuracy": 0.9}
 
 
@@ -100,11 +101,10 @@ def test_the_clients_of_a_run_fit_in_80_columns():
     for number in (".800 [.781, .891]", "80.0 [78.1, 89.1]", "2,400", "not clear", "1.1"):
         assert number in text
     assert text.count("client") == 1  # in one block
-    text = screen(one_run.further(frame.assign(**MORE), ["women", "men"], ["no", "yes"]))
+    text = screen(one_run.further(frame.assign(**MORE), GROUPS, LABELS, ["ddp"]))
     for number in ("0.17", "50.0", ".800", ".700", ".600", "90.0"):
         assert number in text
     assert text.count("client") == 1
-    frame = frame.assign(randomised=0.0)
-    text = screen(one_run.clients(frame, "title", ["ddp", "eo", "eopp"]))
+    text = screen(one_run.further(frame, GROUPS, LABELS, ["ddp", "eo", "eopp"]))
     assert "EOPP" in text
     assert text.count("client") == 1

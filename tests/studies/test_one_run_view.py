@@ -143,3 +143,16 @@ def test_of_very_many_clients_those_with_the_largest_gaps_are_shown():
     every = view(rows.iloc[:-1])
     assert len(every.tables[0].cells()) == one_run.MOST
     assert "largest gaps" not in every.tables[0].heading
+
+
+def test_many_gaps_have_the_targeted_one_first_and_their_noise_floor():
+    ends = {f"{gap}{end}": 0.2 for gap in ("eo", "eopp") for end in ("", "_low", "_high")}
+    frame = results(config='{"criterion": "eo"}', eo_floor=0.11, **ends)
+    shown = view(frame)
+    heads = [column.heading for column in shown.tables[0].columns]
+    assert "EO ↓" in heads
+    assert "DDP ↓" not in heads
+    heads = [column.heading for column in shown.tables[-1].columns]
+    assert heads[-3:] == ["EO\nby chance", "DDP ↓", "EOPP ↓"]
+    assert shown.tables[-1].cells()[0][-3] == ".110"
+    assert one_run.FLOOR in shown.legend

@@ -39,6 +39,7 @@ RATE = (
     f"{FEWEST} rows."
 )
 RANDOM = "random %: the share of the decisions that are random draws."
+FLOOR = "by chance: the largest gap to expect if all groups had the same rate, with these rows."
 MORE = {
     "auc": "AUC ↑", "recall": "recall\n↑", "precision": "precision\n↑",
     "balanced_accuracy": "balanced\n% ↑",
@@ -97,7 +98,7 @@ def view(
     heading += f", {level}" if (level := level_of(first)) else ""
     if first["seconds"] == first["seconds"]:
         heading += f", {first['seconds']:.1f} s"
-    tables = [clients(results, heading, shown, which)]
+    tables = [clients(results, heading, claim.gap, which)]
     legend = list(legend_of(results, shown, groups))
     more = cost_words(frame, first.get("eta", 0.0), rule)
     if ruled:
@@ -105,7 +106,7 @@ def view(
         legend += [*rule.words(labels, ()), COST]
     if judged.changes is not None:
         more.insert(0, headline.gains(judged.changes, claim, results, groups, labels[-1]))
-    tables.append(further(results, groups, labels, which))
+    tables.append(further(results, groups, labels, shown, which))
     for k in range(1, len(tables)):
         tables[k] = replace(tables[k], detail=len(results) > FEW)
     return View(
@@ -138,7 +139,7 @@ def sites(frame: pd.DataFrame, data: Dataset, algorithm: Method, heading: str) -
     same = ((cautions.COLLAPSED, text) for text in cautions.one_decision(frame))
     apart = ((cautions.FEW, text) for text in [verdicts.apart(frame, gap)] if text)
     return View(
-        tables=(clients(frame, heading, shown), further(frame, groups, labels)),
+        tables=(clients(frame, heading, gap), further(frame, groups, labels, shown)),
         legend=legend_of(frame, shown, groups),
         cautions=(*few, *apart, *same),
     )
@@ -154,15 +155,17 @@ def legend_of(results: pd.DataFrame, gaps: Names, groups: Names) -> tuple[str, .
     """Return the legend of `clients` and `further`."""
     names = ", ".join(f"S={z}: {name}" for z, name in enumerate(groups))
     where = f" Measured on {headline.place(results)}." if "protocol" in results else ""
+    by_chance = f"{gaps[0]}_floor"
     return (
         f"In brackets: 95 % interval; of a gap it holds for all clients at once if the verdicts "
         f"do.{where}",
         "role: under(represented) is a client whose largest group is not the largest of all "
         "clients' rows. rows: training rows. ↑ higher is better, ↓ lower is better.",
         *(MEASURES[gap].words for gap in gaps),
-        *([RATE] if len(gaps) == 1 else []),
+        RATE,
         f"Groups: {names}.",
         *([CONSTANT] if "constant" in results else []),
+        *([FLOOR] if not np.isnan(words.column(results, by_chance)).all() else []),
         *([RANDOM] if words.column(results, "randomised").any() else []),
     )
 
@@ -187,30 +190,22 @@ def worst(results: pd.DataFrame, gap: str) -> np.ndarray:
 
 
 def clients(
-    frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",), which: np.ndarray | None = None
+    frame: pd.DataFrame, heading: str, gap: str = "ddp", which: np.ndarray | None = None
 ) -> Table:
-    """Return accuracy and gaps of every client with their intervals, or of the clients `which`.
-
-    The verdict is on the first of the gaps.
-    """
+    """Return accuracy, gap and verdict of every client, or of the clients `which`."""
     if which is not None and len(which) < len(frame):
         heading += f": {SHOWN} of {len(frame):,} clients, those with the largest gaps"
         frame = frame.iloc[which]
-    one = len(gaps) == 1
-    named = {"accuracy": "accuracy % ↑"} | {gap: f"{gap.upper()} ↓" for gap in gaps}
-    accuracy, first, *others = [
-        Column(head, partial(words.interval, name=name, between=" " if one else "\n"))
-        for name, head in named.items()
-    ]
-    columns = [CLIENT, Column("rows", "{n_train:,}"), accuracy]
-    if one and "constant" in frame:
+    columns = [CLIENT, Column("rows", "{n_train:,}")]
+    columns.append(Column("accuracy % ↑", partial(words.interval, name="accuracy")))
+    if "constant" in frame:
         columns.append(Column("constant\n%", lambda row: words.percent(row["constant"])))
-    columns.append(first)
+    columns.append(Column(f"{gap.upper()} ↓", partial(words.interval, name=gap)))
     if "verdict" in frame:
         columns.append(Column("verdict", "{verdict}"))
     if np.nan_to_num(words.column(frame, "randomised")).any():
         columns.append(Column("random\n%", lambda row: words.percent(row["randomised"])))
-    return Table(heading=heading, frame=frame, columns=(*columns, *others))
+    return Table(heading=heading, frame=frame, columns=tuple(columns))
 
 
 def rules(judged: Judgement, groups: Names, label: str, which: np.ndarray | None = None) -> Table:
@@ -250,10 +245,11 @@ def rules(judged: Judgement, groups: Names, label: str, which: np.ndarray | None
 
 
 def further(
-    frame: pd.DataFrame, groups: Names, labels: Names, which: np.ndarray | None = None
+    frame: pd.DataFrame, groups: Names, labels: Names, gaps: Names, which: np.ndarray | None = None
 ) -> Table:
-    """Return every client's groups, rates of positive decisions, and further measures."""
+    """Return every client's groups, rates of positive decisions, other gaps and measures."""
     frame = frame if which is None else frame.iloc[which]
+    first, *others = gaps
 
     def rate(z: int, row: pd.Series) -> str:
         if words.is_few(row, f"n_test_s{z}"):
@@ -266,8 +262,11 @@ def further(
     if len(labels) == 2:
         columns += [Column(f"{labels[1]} %\n{groups[z]}", partial(rate, z))
                     for z in range(len(groups))]  # fmt: skip
-    columns += [Column(head, partial(words.measure, name=name)) for name, head in MORE.items()
+    more = {f"{first}_floor": f"{first.upper()}\nby chance"} | MORE
+    columns += [Column(head, partial(words.measure, name=name)) for name, head in more.items()
                 if not np.isnan(words.column(frame, name)).all()]  # fmt: skip
+    columns += [Column(f"{gap.upper()} ↓", partial(words.interval, name=gap, between="\n"), " ")
+                for gap in others]  # fmt: skip
     return Table(heading="Further measures", frame=frame, columns=tuple(columns))
 
 
