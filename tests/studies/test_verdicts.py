@@ -72,6 +72,13 @@ def test_many_are_counted_not_named():
     )
 
 
+def test_over_seeds_no_number_of_rows_is_named():
+    frame = clients(GOOD, WIDE)
+    found = [*verdicts.verdicts(frame, 0.05, "ddp")]
+    text = verdicts.sentence(["a", "b"], found, 0.05, frame, "ddp", seeds=3)
+    assert text == "1 of 2 sites clearly within 0.05, none exceeds it, 1 not clear (site b)"
+
+
 @pytest.mark.parametrize(("rates", "target"), [((0.3, 0.26), 0.1), ((0.4, 0.2), 0.12)])
 def test_with_so_many_rows_the_interval_ends_at_the_target(rates, target):
     """By the interval of so many rows, computed anew."""

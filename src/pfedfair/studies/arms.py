@@ -121,9 +121,8 @@ def sentence(compared: Sequence[Arm], gap: str) -> str:
     if found is not None and best.target is not None and is_about_targets(compared):
         names = best.frame["client"].astype(str).to_list()
         over = f", mean of {best.seeds} seeds" if best.seeds > 1 else ""
-        return (
-            f"{best.words}{over}: {verdicts.sentence(names, found, best.target, best.frame, gap)}."
-        )
+        text = verdicts.sentence(names, found, best.target, best.frame, gap, best.seeds)
+        return f"{best.words}{over}: {text}."
     trained = [arm for arm in compared if arm.method != CONSTANT and arm.frame[gap].notna().any()]
     if not trained:
         return ""

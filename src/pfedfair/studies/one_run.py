@@ -166,7 +166,7 @@ def legend_of(results: pd.DataFrame, gaps: Names, groups: Names) -> tuple[str, .
         f"Groups: {names}.",
         *([CONSTANT] if "constant" in results else []),
         *([FLOOR] if not np.isnan(words.column(results, by_chance)).all() else []),
-        *([RANDOM] if words.column(results, "randomised").any() else []),
+        *([RANDOM] if np.nan_to_num(words.column(results, "randomised")).any() else []),
     )
 
 

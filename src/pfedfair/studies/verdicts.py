@@ -106,9 +106,17 @@ def _ends(frame: pd.DataFrame, gap: str) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def sentence(
-    names: Sequence[str], found: Sequence[str], target: float, frame: pd.DataFrame, gap: str
+    names: Sequence[str],
+    found: Sequence[str],
+    target: float,
+    frame: pd.DataFrame,
+    gap: str,
+    seeds: int = 1,
 ) -> str:
-    """Count the clients by verdict and name those that are not within the target."""
+    """Count the clients by verdict and name those that are not within the target.
+
+    The rows that would make a verdict clear are of one seed: more seeds have other intervals.
+    """
     clients = {kind: [i for i, one in enumerate(found) if one == kind] for kind in KINDS}
     n, within = len(found), len(clients[WITHIN])
     clauses = [f"clearly within {target:g}"] if within else []
@@ -128,7 +136,7 @@ def sentence(
         those = clients[kind]
         if not those:
             continue
-        detail = _detail(kind, those, names if n > 1 else (), target, frame, gap)
+        detail = _detail(kind, those, names if n > 1 else (), target, frame, gap, seeds)
         number = f"{len(those):,} " if n > 1 else ""
         clauses.append(f"{number}{singular if len(those) == 1 else plural}{detail}")
     return ", ".join(clauses)
@@ -136,14 +144,14 @@ def sentence(
 
 def _detail(
     kind: str, those: Sequence[int], names: Sequence[str], target: float, frame: pd.DataFrame,
-    gap: str,
+    gap: str, seeds: int,
 ) -> str:  # fmt: skip
     """Return in brackets which clients have a verdict, and the numbers that belong to it."""
     named = words.sites([names[i] for i in those]) if names and len(those) <= words.NAMED else ""
     parts = []
     if kind == EXCEEDS and len(those) == 1:
         parts = [words.interval(frame.iloc[those[0]], gap)]
-    if kind == UNCLEAR:
+    if kind == UNCLEAR and seeds == 1:
         rows = words.column(frame, f"{gap}_people")[those]
         needed = enough(frame, target, gap)[those]
         if len(those) == 1 and rows[0] > 0:
