@@ -125,7 +125,9 @@ def test_certificates_of_some_sites():
         results(WIDE), certified=False, enough_rows=1400.0
     )
     none = answer(results(WIDE, WIDE), certified=False)
-    assert none.startswith("No site has a certificate. All 2 sites have a rule made to keep")
+    assert none.startswith(
+        "No site has a certificate. All 2 sites have a rule made to keep the gap"
+    )
 
 
 def test_a_model_that_is_no_better_than_the_constant_is_the_headline():

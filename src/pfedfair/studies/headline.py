@@ -112,10 +112,10 @@ def promise(names: Sequence[str], rules: pd.DataFrame, claim: Claim) -> list[str
     others = np.flatnonzero(~(certified > 0)).tolist()
     those = [i for i in others if small[i] > 0]
     able = len(others) - len(those)
-    limit = "it" if texts else f"the gap ({claim.gap.upper()}) at most {claim.target:g}"
+    limit = "it" if len(others) < n else f"the gap ({claim.gap.upper()}) at most {claim.target:g}"
     what = f"keeps {limit} {_proof(claim, n)}"
     if able:
-        who = _number(able, n) if able == len(names) or not texts else _others(able)
+        who = _number(able, n) if len(others) == n else _others(able)
         verb = "has a rule" if able == 1 else "have a rule"
         texts.append(f"{who} {verb} made to {what.replace('keeps', 'keep', 1)}")
     if those:
