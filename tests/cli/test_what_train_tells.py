@@ -56,7 +56,7 @@ def test_the_constant_beside_the_accuracy(pfedfair, csv):
     low = [c for c in part.names if results[c] <= rules.set_index("client").loc[c, "constant"]]
     assert low  # two rounds of fairness alone
     text = " ".join(out.split())
-    assert f"No more accurate than that: client {', '.join(low)}." in text
+    assert f"no more accurate than one decision for all rows: client {', '.join(low)}." in text
     assert "To see what fairness costs, also train without it: compare --etas 0,0.9." in text
     _, again, _ = pfedfair("report", "run")
     assert "constant" in again
@@ -123,7 +123,7 @@ def test_a_tiny_group_at_a_site_does_not_hide_the_others(pfedfair, tmp_path):
     code, out, err = pfedfair(*asked, "--out", "run")
     assert code == 0, err
     text = " ".join(out.split())
-    apart = "does not cover groups with fewer than 5 held-out rows: 'unknown' (3) at client site 0."
+    apart = "does not cover groups with fewer than 5 held-out rows: 'unknown' (3) at site 0."
     assert f"The gap {apart}" in text
     assert "has too few rows" not in text
     assert "--unknown says that a value is a missing S, --merge-groups makes one group" in text

@@ -87,15 +87,24 @@ def test_markdown_has_a_row_for_each_and_no_stray_bars():
     assert "Note: beware" in lines
 
 
+GROUPS, LABELS = ["women", "men"], ["no", "yes"]
+MORE = {"auc": 0.8, "recall": 0.7, "precision": 0.6, "balanced_accuracy": 0.9}
+
+
 def test_the_clients_of_a_run_fit_in_80_columns():
     frame = pd.DataFrame({"client": ["1"], "role": "underrepresented", "n_train": 2400})
     frame = frame.assign(share_s1=0.1667, npr_s0=0.5, npr_s1=0.5)
     for name in ("accuracy", "ddp", "eo", "eopp"):
         frame[[name, f"{name}_low", f"{name}_high"]] = [0.8, 0.7812, 0.8912]
+    frame = frame.assign(verdict="not clear", randomised=0.011, constant=0.7)
     text = screen(one_run.clients(frame, "title"))
-    for number in (".800 [.781, .891]", "80.0 [78.1, 89.1]", "0.17", "2400", ".500"):
+    for number in (".800 [.781, .891]", "80.0 [78.1, 89.1]", "2,400", "not clear", "1.1"):
         assert number in text
     assert text.count("client") == 1  # in one block
-    text = screen(one_run.clients(frame, "title", ["ddp", "eo", "eopp"]))
+    text = screen(one_run.further(frame.assign(**MORE), GROUPS, LABELS, ["ddp"]))
+    for number in ("0.17", "50.0", ".800", ".700", ".600", "90.0"):
+        assert number in text
+    assert text.count("client") == 1
+    text = screen(one_run.further(frame, GROUPS, LABELS, ["ddp", "eo", "eopp"]))
     assert "EOPP" in text
     assert text.count("client") == 1

@@ -11,10 +11,12 @@ import pfedfair as pff
 from made_people import people
 from pfedfair import cli
 from pfedfair._util.errors import InputError
+from pfedfair._util.text import escape_markdown
 from pfedfair.experiments import read_results
 from pfedfair.methods import from_dict
 from pfedfair.methods.phases import total_rounds
-from pfedfair.studies import one_run, page
+from pfedfair.report.document import report_of
+from pfedfair.studies import judgement, one_run, page
 from pfedfair.studies.page import shapes, site, slider
 
 NAMES = ['<script>alert("x")</script>', 'O\'Neil & "Co" \\', "🏥 Süd", "مستشفى", "x" * 200]
@@ -42,7 +44,8 @@ def folder(tmp_path_factory):
 def document(folder):
     run, results = pff.load_run(folder), read_results(folder)
     rules = pd.read_parquet(folder / "rules.parquet")
-    found = page.of_run(run, results, rules, folder).to_json()
+    judged = judgement.of_run(run, results, rules)
+    found = page.of_run(run, judged, one_run.of_run(run, judged), folder).to_json()
     return json.loads(json.dumps(found, allow_nan=False))  # no NaN, and data only
 
 
@@ -127,19 +130,20 @@ def test_one_sentence_for_all_renderers(folder, document):
     from pfedfair.report import markdown
 
     rules = pd.read_parquet(folder / "rules.parquet")
-    view = one_run.of_run(pff.load_run(folder), read_results(folder), rules)
+    run = pff.load_run(folder)
+    view = one_run.of_run(run, judgement.of_run(run, read_results(folder), rules))
     assert document["sentence"] == view.sentence
     text = markdown.text(view)
     assert f"**{view.sentence}**" in text
     for warning in document["warnings"]:
-        assert warning["text"] in text
+        assert escape_markdown(warning["text"]) in text
     assert {"left out"} <= {warning["kind"] for warning in document["warnings"]}
     assert any("note" in warning["text"] for warning in document["warnings"])
 
 
 def test_rows_of_a_live_run_and_of_its_folder_are_the_same(federation):
     run = pff.train(federation, "transport", target_ddp=0.1, base="fedavg", rounds=3)
-    found = page.of_run(run).to_json()
+    found = report_of(run).document
     (arm,) = found["parts"][0]["arms"]
     close(arm["gap"], run.table()["ddp"].to_list())
     assert found["slider"] is not None
@@ -148,10 +152,10 @@ def test_rows_of_a_live_run_and_of_its_folder_are_the_same(federation):
 
 
 def test_a_method_without_a_target_has_no_slider(federation):
-    found = page.of_run(pff.train(federation, "kde-local", eta=0.5, rounds=1)).to_json()
+    found = report_of(pff.train(federation, "kde-local", eta=0.5, rounds=1)).document
     assert found["slider"] is None
     assert found["target"] is None
-    assert found["sentence"].startswith("The largest gap of 3 clients is")
+    assert found["sentence"].startswith("The largest gap of 3 sites is")
     assert found["parts"][0]["arms"][0]["verdict"] is None
     assert found["sent"]["rows"] == []
     assert "Nothing would leave" in found["sent"]["words"][0]
@@ -162,7 +166,7 @@ def test_a_method_without_a_target_has_no_slider(federation):
 def test_a_run_that_nobody_can_measure_is_refused(table):
     run = pff.train(table.federate(pff.partition.together(test=0.0)), "fedavg", rounds=2)
     with pytest.raises(InputError, match="nothing to report"):
-        page.of_run(run)
+        report_of(run)
 
 
 def test_details_of_the_worst_sites_only():

@@ -1,4 +1,4 @@
-"""Who keeps a target, by intervals; why not; and the sentence on all of them."""
+"""Who is within a target by the interval, why not, and how many rows would make it clear."""
 
 import numpy as np
 import pandas as pd
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pfedfair import metrics
 from pfedfair.studies import verdicts
-from pfedfair.studies.verdicts import ABOVE, FEW, KINDS, NONE, SAME, UNCLEAR, WITHIN
+from pfedfair.studies.verdicts import EXCEEDS, FEW, KINDS, NONE, SAME, UNCLEAR, WITHIN
 
 NAN = float("nan")
 
@@ -19,73 +20,88 @@ def clients(*rows):
     return frame.assign(client=[chr(ord("a") + i) for i in range(len(frame))])
 
 
-def said(frame, target=0.05, known_to=None, differs=None):
+def judge(frame, target=0.05, known_to=None, differs=None):
     found = [*verdicts.verdicts(frame, target, "ddp")]
     why = verdicts.reasons(frame, found, target, "ddp", known_to, differs)
-    return verdicts.sentence(list(frame["client"]), found, why, target, "ddp"), found, why
+    return verdicts.sentence(list(frame["client"]), found, target, frame, "ddp"), found, why
 
 
 GOOD = (0.02, 0.01, 0.03, 500, False)
 BAD = (0.09, 0.07, 0.11, 500, False)
+WIDE = (0.04, 0.0, 0.09, 80, False)
 
 
-def test_all_keep_it():
-    text, found, why = said(clients(GOOD, GOOD))
-    assert text == "All 2 sites keep a gap (DDP) of at most 0.05 with 95 % confidence."
-    assert found == [WITHIN, WITHIN]
-    assert why == [None, None]
-    only, *_ = said(clients(GOOD))
-    assert only == "The only site keeps a gap (DDP) of at most 0.05 with 95 % confidence."
+def test_all_are_within():
+    assert judge(clients(GOOD, GOOD)) == ("all clearly within 0.05", [WITHIN, WITHIN], [None, None])
+    assert judge(clients(GOOD))[0] == "clearly within 0.05"
 
 
-def test_one_does_not_and_the_reason_is_said():
+def test_one_exceeds_with_its_interval_and_the_reason():
     frame = clients(GOOD, GOOD, BAD, GOOD, GOOD)
-    text, found, why = said(frame, known_to=[0.01, 0.01, 0.061, 0.01, 0.01])
-    assert found[2] == ABOVE
+    text, found, why = judge(frame, known_to=[0.01, 0.01, 0.061, 0.01, 0.01])
+    assert text == "4 of 5 sites clearly within 0.05, 1 exceeds it (site c: .090 [.070, .110])"
+    assert found[2] == EXCEEDS
     assert why[2] == "its training rows determine its gap to ±0.061 only"
-    assert text == (
-        "4 of 5 sites keep a gap (DDP) of at most 0.05 with 95 % confidence; client c clearly does "
-        "not, because its training rows determine its gap to ±0.061 only."
-    )
-    text, _, why = said(frame, known_to=[0.01] * 5)
-    assert why[2] == verdicts.UNKNOWN
-    assert text.endswith("client c clearly does not; the numbers do not say why.")
-    text, _, why = said(frame, differs={2: "its people differ"})
-    assert text.endswith("client c clearly does not, because its people differ.")
+    assert judge(frame, known_to=[0.01] * 5)[2][2] is None
+    assert judge(frame, differs={2: "its rows differ"})[2][2] == "its rows differ"
+    assert judge(clients(BAD))[0] == "exceeds it (.090 [.070, .110])"
 
 
-def test_what_cannot_be_told_is_not_counted_as_kept():
+def test_what_is_not_clear_is_not_counted_as_within():
     frame = clients(
-        GOOD, (0.04, 0.0, 0.09, 80, False), (0.0, 0.0, 0.6, 3, False), (0.0, 0.0, 0.04, 90, True),
-        (NAN, NAN, NAN, 0, False),
-    )  # fmt: skip
-    text, found, why = said(frame)
+        GOOD, WIDE, (0.0, 0.0, 0.6, 3, False), (0.0, 0.0, 0.04, 90, True), (NAN, NAN, NAN, 0, False)
+    )
+    text, found, why = judge(frame)
     assert found == [WITHIN, UNCLEAR, FEW, SAME, NONE]
     assert text == (
-        "1 of 5 sites keeps a gap (DDP) of at most 0.05 with 95 % confidence; at client b it is "
-        "not clear; client c has too few rows; client d gives all rows the same "
-        "decision, which is no merit; client e has rows of one group only."
+        "1 of 5 sites clearly within 0.05, none exceeds it, 1 not clear (site b: 80 rows of the "
+        "smaller group, about 2,000 would make it clear), 1 with too few rows (site c), 1 with the "
+        "same decision for all rows (site d), 1 with rows of one group only (site e)"
     )
     assert why[1] == (
-        "its interval [.000, .090] reaches above 0.05: it has 80 rows of the smaller group"
+        "its interval [.000, .090] reaches across 0.05: it has 80 rows of the smaller group, about "
+        "2,000 would make it clear"
     )
 
 
 def test_many_are_counted_not_named():
-    text, *_ = said(clients(*[GOOD] * 6, *[BAD] * 5))
-    assert text.startswith("6 of 11 sites keep")
-    assert "; 5 sites clearly do not; the numbers do not say why." in text
+    text, *_ = judge(clients(*[GOOD] * 6, *[BAD] * 5, *[WIDE] * 4))
+    assert text == (
+        "6 of 15 sites clearly within 0.05, 5 exceed it, 4 not clear (about 2,000 rows of the "
+        "smaller group would make it clear)"
+    )
 
 
-def test_bad_luck_is_a_reason_where_it_can_be_one():
-    """Of 40 clients one is found above by chance; far above is no luck, nor are many."""
-    near = (0.07, 0.051, 0.089, 200, False)
-    _, _, why = said(clients(*[GOOD] * 39, near))
-    assert why[-1] is not None
-    assert why[-1].startswith("maybe by chance")
-    for rows in ([*[GOOD] * 39, (0.3, 0.25, 0.35, 200, False)], [*[GOOD] * 30, *[near] * 10]):
-        _, _, why = said(clients(*rows))
-        assert why[-1] == verdicts.UNKNOWN
+def test_over_seeds_no_number_of_rows_is_named():
+    frame = clients(GOOD, WIDE)
+    found = [*verdicts.verdicts(frame, 0.05, "ddp")]
+    text = verdicts.sentence(["a", "b"], found, 0.05, frame, "ddp", seeds=3)
+    assert text == "1 of 2 sites clearly within 0.05, none exceeds it, 1 not clear (site b)"
+
+
+@pytest.mark.parametrize(("rates", "target"), [((0.3, 0.26), 0.1), ((0.4, 0.2), 0.12)])
+def test_with_so_many_rows_the_interval_ends_at_the_target(rates, target):
+    """By the interval of so many rows, computed anew."""
+
+    def frame(n):
+        hits = np.array([[round(n * rate) for rate in rates]])
+        counts = np.zeros((1, 2, 2, 2))
+        counts[:, :, 0, 1], counts[:, :, 0, 0] = hits, n - hits
+        found = metrics.measure(counts) | metrics.confidence_intervals(counts)
+        return pd.DataFrame({name: found[name] for name in found if name.startswith("ddp")})
+
+    few = frame(100)
+    assert verdicts.verdicts(few, target, "ddp") == [UNCLEAR]
+    (needed,) = verdicts.enough(few, target, "ddp")
+    assert needed > 100
+    assert verdicts.verdicts(frame(round(0.8 * needed)), target, "ddp") == [UNCLEAR]
+    more = verdicts.verdicts(frame(round(1.2 * needed)), target, "ddp")
+    assert more == [WITHIN if rates[0] - rates[1] < target else EXCEEDS]
+
+
+def test_no_number_of_rows_makes_a_gap_at_the_target_clear():
+    text, *_ = judge(clients((0.05, 0.02, 0.08, 200, False)))
+    assert "more than a million would make it clear" in text
 
 
 numbers = st.floats(0, 1) | st.just(NAN)
@@ -93,35 +109,40 @@ numbers = st.floats(0, 1) | st.just(NAN)
 
 @given(st.lists(st.tuples(numbers, numbers, numbers, st.integers(0, 9), st.booleans()), min_size=1),
        st.floats(0, 1))  # fmt: skip
-def test_everybody_has_one_verdict(rows, target):
+def test_every_client_has_one_verdict(rows, target):
     frame = clients(*rows)
-    text, found, why = said(frame, target)
+    text, found, why = judge(frame, target)
     assert len(found) == len(why) == len(rows)
     assert set(found) <= set(KINDS)
-    for verdict, reason, (gap, low, high, people, same) in zip(found, why, rows, strict=True):
+    for verdict, reason, (gap, low, high, number, same) in zip(found, why, rows, strict=True):
         if np.isnan(gap):
             expected = NONE
-        elif 0 < people < 5:
+        elif 0 < number < 5:
             expected = FEW
         elif same:
             expected = SAME
         elif high <= target:
             expected = WITHIN
         else:
-            expected = ABOVE if low > target else UNCLEAR
+            expected = EXCEEDS if low > target else UNCLEAR
         assert verdict == expected
-        assert (reason is None) == (verdict == WITHIN)
-    assert text.startswith(("All", "The only", f"{found.count(WITHIN)} of {len(rows)} site"))
+        assert reason is None or verdict != WITHIN
+    if len(rows) > 1:
+        assert text.startswith(
+            ("all clearly within", f"{found.count(WITHIN)} of {len(rows)} sites clearly within")
+        )
 
 
-def test_without_a_target_the_largest_gap_is_said():
+def test_without_a_target_the_largest_gap_is_reported():
     frame = clients(GOOD, BAD, (0.9, 0.0, 1.0, 2, False)).assign(accuracy=0.8)
     assert verdicts.largest(frame, "ddp") == (
-        "The largest gap of 3 clients is .090 [.070, .110] (DDP), at client b; no target was set."
+        "The largest gap of 3 sites is .090 [.070, .110] (DDP), at site b"
     )
+    assert verdicts.largest(frame.iloc[:1], "ddp") == "The largest gap is .020 [.010, .030] (DDP)"
     assert "is unknown" in verdicts.largest(frame.iloc[2:], "ddp")
 
 
 @pytest.mark.parametrize("column", ["ddp_people", "one_decision", "ddp_low"])
 def test_results_of_an_earlier_version_have_verdicts(column):
-    assert len(verdicts.verdicts(clients(GOOD, BAD).drop(columns=column), 0.05, "ddp")) == 2
+    frame = clients(GOOD, BAD, WIDE).drop(columns=column)
+    assert len(judge(frame)[1]) == 3

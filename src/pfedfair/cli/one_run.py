@@ -22,7 +22,7 @@ from pfedfair.report.document import NAME
 from pfedfair.runs import Run, measured_rows, newcomer, prepare, run_training
 from pfedfair.runs.callbacks import Callback, Training
 from pfedfair.runs.model import UnseenWarning
-from pfedfair.studies import one_run
+from pfedfair.studies import judgement, one_run
 from pfedfair.theory import cost_of_one_model
 
 
@@ -70,13 +70,14 @@ def train(
     watch = [pages.Watch(out, title)] if live and out is not None else []
     run = replace(_train(training, title, quiet, watch), command=options.command_line()).record
     results, rules = rows_of(run, spec), run.rules(protocol)
-    view = one_run.of_run(run, results, rules)
+    judged = judgement.of_run(run, results, rules)
+    view = one_run.of_run(run, judged)
     if out is not None:
         claim(out, card)
         run.save(out)
         write_results(out, results, rules)
         report.history.write(run.history, out)
-        pages.of_one_run(run, results, rules, view, out, quiet).save(out / NAME)
+        pages.of_one_run(run, judged, view, out, quiet).save(out / NAME)
     if not quiet:
         report.terminal.show(view, terminal.console)
         if run.doubts:

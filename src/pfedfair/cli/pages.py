@@ -18,7 +18,8 @@ from pfedfair.report.refresh import Live
 from pfedfair.runs import Run, load_run
 from pfedfair.runs.callbacks import Callback, Training
 from pfedfair.runs.model import read_model
-from pfedfair.studies import STUDIES, View, arms, comparison, one_run, summary
+from pfedfair.studies import STUDIES, View, arms, comparison, judgement, one_run, summary
+from pfedfair.studies.judgement import Judgement
 from pfedfair.studies.page import Page, of_results, of_run, slider
 from pfedfair.studies.page.messages import of_copies
 
@@ -64,16 +65,15 @@ def _of_train(folder: Path, results: pd.DataFrame, quiet: bool) -> Report:
     except InputError:
         view = one_run.of_models(read_model(folder), results, rules)
         return Report(replace(of_results(results, view, "comparison", folder), kind="run"), view)
-    return of_one_run(run, results, rules, one_run.of_run(run, results, rules), folder, quiet)
+    judged = judgement.of_run(run, results, rules)
+    return of_one_run(run, judged, one_run.of_run(run, judged), folder, quiet)
 
 
-def of_one_run(
-    run: Run, results: pd.DataFrame, rules: pd.DataFrame, view: View, folder: Path, quiet: bool
-) -> Report:
+def of_one_run(run: Run, judged: Judgement, view: View, folder: Path, quiet: bool) -> Report:
     """Return the report of a run whose folder has, or gets, its decisions for other targets."""
     short = not slider.targets_of(run) or (folder / slider.NAME).exists()
     with terminal.progress("other targets", 1.0, quiet or short) as advance:
-        page = of_run(run, results, rules, folder, advance=advance, view=view)
+        page = of_run(run, judged, view, folder, advance)
     return Report(page, view)
 
 

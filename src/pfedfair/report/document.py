@@ -14,7 +14,7 @@ from pfedfair._util.files import write_text
 from pfedfair._util.notebook import block
 from pfedfair.report import markdown
 from pfedfair.runs import Run
-from pfedfair.studies import one_run
+from pfedfair.studies import judgement, one_run
 from pfedfair.studies.cautions import cautions
 from pfedfair.studies.page import Page, of_run
 from pfedfair.studies.page.run import results_of
@@ -76,9 +76,10 @@ def report_of(
     """Return the report of a run; write it to `path`, if that is given."""
     results = results_of(run, protocol)
     rules = run.rules(str(results["protocol"].iloc[0]))
-    shown = one_run.of_run(run, results, rules)
+    judged = judgement.of_run(run, results, rules)
+    shown = one_run.of_run(run, judged)
     folder = run.folder if run.folder and (run.folder / TARGETS).exists() else None
-    page = of_run(run, results, rules, folder, protocol, advance, shown)
+    page = of_run(run, judged, shown, folder, advance)
     report = Report(page, shown)
     if path is not None:
         report.save(path)
@@ -88,8 +89,9 @@ def report_of(
 def small(run: Run) -> str:
     """Return the HTML of a run in a notebook: the sentence, warnings, and a small table."""
     results = results_of(run)
-    notes = [text for _, text in cautions(results, run.federation.data.group_names)]
-    lines = [one_run.judged_run(run, results).sentence, *(f"Note: {note}" for note in notes)]
+    judged = judgement.of_run(run, results, run.rules(str(results["protocol"].iloc[0])))
+    notes = [text for _, text in cautions(judged, run.federation.data.group_names)]
+    lines = [judged.sentence, *(f"Note: {note}" for note in notes)]
     return block(f"{run!r}".strip("<>"), lines, results[one_run.small_columns(results)])
 
 

@@ -11,7 +11,7 @@ from pfedfair.studies.view import Table, View
 
 
 def show(view: View, console: Console) -> None:
-    """Print the sentence, the tables and their notes, the legend, and warnings."""
+    """Print the sentence, the tables and their notes, the legend or where it is, and warnings."""
     title = view.title
     if view.sentence:
         console.print()
@@ -23,10 +23,12 @@ def show(view: View, console: Console) -> None:
             print_table(one, console, title)
             title = ""
     console.print()
-    for line in view.legend:
+    for line in () if view.explained else view.legend:
         console.print(Text(sanitise(line)))
     for note in view.notes:
         console.print(Text.assemble(("Note: ", "yellow"), sanitise(note)))
+    if view.explained:
+        console.print(Text(view.explained))
 
 
 def print_table(table: Table, console: Console, title: str = "") -> None:

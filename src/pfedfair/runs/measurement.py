@@ -19,6 +19,7 @@ def measure(
     rows: Sequence[np.ndarray],
     weighted: bool,
     draw_of: Callable[[int, np.ndarray], np.ndarray],
+    level: float = 0.95,
 ) -> pd.DataFrame:
     """Return a row for each client, measured on its `rows`.
 
@@ -28,6 +29,8 @@ def measure(
         Whether the groups are weighted to the client's shares; see `measured_rows`.
     draw_of
         The random draws of a client's rows.
+    level
+        Of the intervals.
     """
     part, table, weight = federation.partition, federation.table, federation.data.weight
     tallied, groups = tallies(table, weight), part.shares.shape[1]
@@ -65,7 +68,7 @@ def measure(
     columns |= metrics.measure(counts, shares, apart)
     columns |= performance.performance(counts, shares, pairs)
     columns |= performance.gain(moments, np.array(labels), shares)
-    columns |= metrics.confidence_intervals(counts, shares, apart=apart, moments=moments)
+    columns |= metrics.confidence_intervals(counts, shares, level, apart, moments)
     of_group = counts.sum((-1, -2))
     parts = of_group / of_group.sum(-1, keepdims=True) if shares is None else shares
     columns["randomised"] = (parts * randomised(predictors, table, rows, weight)).sum(-1)

@@ -265,9 +265,10 @@ class Run:
         """Whether every client has rows to be measured on."""
         return all(len(rows) > 0 for rows in self.federation.partition.test)
 
-    def table(self, protocol: str | None = None) -> pd.DataFrame:
+    def table(self, protocol: str | None = None, level: float = 0.95) -> pd.DataFrame:
         """Return accuracy, gaps, other measures and negative prediction rates, by client.
 
+        Each interval is of this confidence level by itself.
         With fewer than five in ``ddp_people`` the gap is not informative, see
         `metrics.confidence_intervals`. Of more than two groups, ``ddp_apart`` names those that the
         gap does not cover, with their measured rows, see `metrics.set_apart`, and ``ddp_floor`` is
@@ -277,19 +278,20 @@ class Run:
         ``randomised`` is the part of the measured rows whose decision is a random draw. For ``auc``
         and so on see `metrics.performance`, for `protocol` `measured_rows`.
         """
-        return self.measured(protocol).assign(collapsed=self.collapsed)
+        return self.measured(protocol, level).assign(collapsed=self.collapsed)
 
-    def measured(self, protocol: str | None = None) -> pd.DataFrame:
+    def measured(self, protocol: str | None = None, level: float = 0.95) -> pd.DataFrame:
         """Return `table` without the column `collapsed`, which requires the training rows."""
         protocol, rows, weighted = measured_rows(self.federation.partition, protocol)
-        if protocol not in self._measured:
-            found = measure(self.federation, self.predictors, rows, weighted, self.draws)
-            self._measured[protocol] = found.assign(protocol=protocol)
-        return self._measured[protocol].copy()
+        key = protocol, level
+        if key not in self._measured:
+            found = measure(self.federation, self.predictors, rows, weighted, self.draws, level)
+            self._measured[key] = found.assign(protocol=protocol)
+        return self._measured[key].copy()
 
     @cached_property
-    def _measured(self) -> dict[str, pd.DataFrame]:
-        """A cache of `measured`, by protocol."""
+    def _measured(self) -> dict[tuple[str, float], pd.DataFrame]:
+        """A cache of `measured`, by protocol and confidence level."""
         return {}
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:

@@ -124,10 +124,9 @@ def sentence(compared: Sequence[Arm], gap: str) -> str:
     found = best.verdicts(gap)
     if found is not None and best.target is not None and is_about_targets(compared):
         names = best.frame["client"].astype(str).to_list()
-        why = best.reasons(gap)
         over = f", mean of {best.seeds} seeds" if best.seeds > 1 else ""
-        text = verdicts.sentence(names, found, why, best.target, gap)
-        return f"{best.words}{over}: {text[:1].lower()}{text[1:]}"
+        text = verdicts.sentence(names, found, best.target, best.frame, gap, best.seeds)
+        return f"{best.words}{over}: {text}."
     trained = [arm for arm in compared if not arm.apart and arm.frame[gap].notna().any()]
     if not trained:
         return ""

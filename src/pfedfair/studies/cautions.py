@@ -1,4 +1,4 @@
-"""Warnings on a run's results: few rows, one decision for all rows, columns left out.
+"""Warnings on a run's results: random draws, few rows, one decision for all rows.
 
 Each is a kind, by which they can be sorted, and a sentence.
 """
@@ -12,20 +12,76 @@ from pfedfair._util.errors import option
 from pfedfair._util.notebook import abbreviate
 from pfedfair.data.tables.groups import FEWEST as MERGED
 from pfedfair.metrics.intervals import FEWEST
+from pfedfair.studies import headline, words
+from pfedfair.studies.judgement import Judgement
 
 Caution = tuple[str, str]  # one of `KINDS`, and a sentence
-COLLAPSED, FEW, LEFT_OUT, UNLUCKY, NOTE = KINDS = (
-    "collapsed", "few", "left out", "unlucky", "note",
+COLLAPSED, RANDOM, SMALL, DOWN, FEW, LEFT_OUT, NOTE = KINDS = (
+    "collapsed", "random draws", "too small", "levelling down", "few", "left out", "note",
 )  # fmt: skip
 ENOUGH = 10  # rows of a group to train on
+DRAWN = 0.01  # part of a site's decisions that may be random draws without a warning
+NAMED = 8  # sites in a warning
 
 
-def cautions(results: pd.DataFrame, groups: Sequence[str]) -> tuple[Caution, ...]:
-    """Return the warnings that follow from a run's results."""
+def cautions(judged: Judgement, groups: Sequence[str]) -> tuple[Caution, ...]:
+    """Return the warnings that follow from a run's results and rules."""
+    results, rules = judged.results, judged.rules
     held = held_out(results, groups)
     texts = (*too_few(results, groups), *held, *(small_groups(groups) if held else ()))
-    few = [(FEW, text) for text in texts]
-    return (*few, *((COLLAPSED, text) for text in one_decision(results)))
+    return (
+        *((COLLAPSED, text) for text in (*one_decision(results), *no_better(results, rules))),
+        *((RANDOM, text) for text in random_draws(results)),
+        *((SMALL, text) for text in too_small(results, rules)),
+        *((DOWN, text) for text in levelling_down(judged)),
+        *((FEW, text) for text in texts),
+    )
+
+
+def random_draws(results: pd.DataFrame) -> tuple[str, ...]:
+    """Name the clients where more than a few decisions are random draws."""
+    drawn = words.column(results, "randomised")
+    names = [f"{results['client'].iloc[i]} ({words.share(drawn[i])})"
+             for i in np.flatnonzero(drawn > DRAWN)]  # fmt: skip
+    if not names:
+        return ()
+    return (
+        f"more than {100 * DRAWN:g} % of the decisions are random draws, so that equal rows may "
+        f"get different ones: client {abbreviate(names, NAMED)}.",
+    )
+
+
+def too_small(results: pd.DataFrame, rules: pd.DataFrame) -> tuple[str, ...]:
+    """Name the clients that are too small for their target, and what would do for each."""
+    each = []
+    for i in np.flatnonzero(words.column(rules, "too_small") > 0).tolist():
+        ways = headline.remedies(rules.iloc[[i]])
+        each.append(f"{results['client'].iloc[i]}{f' ({ways})' if ways else ''}")
+    if not each:
+        return ()
+    return (
+        "too small for the target at this confidence level, so that their strictest rule decides: "
+        f"client {abbreviate(each, NAMED)}.",
+    )
+
+
+def levelling_down(judged: Judgement) -> tuple[str, ...]:
+    """Name the clients whose gaps close mainly by taking positive decisions."""
+    if judged.changes is None or not judged.changes.levels_down.any():
+        return ()
+    names = list(judged.results.loc[judged.changes.levels_down, "client"].astype(str))
+    where = f"client {abbreviate(names, NAMED)}" if len(names) < len(judged.results) else (
+        "every client")  # fmt: skip
+    return (f"the gap closes mainly by taking decisions from the better-off group at {where}.",)
+
+
+def no_better(results: pd.DataFrame, rules: pd.DataFrame) -> tuple[str, ...]:
+    """Name the clients whose models make several decisions and are no better than one."""
+    same = words.column(results, "one_decision") > 0
+    low = results.loc[headline.is_useless(results, rules) & ~same, "client"].astype(str)
+    if not len(low):
+        return ()
+    return (f"no more accurate than one decision for all rows: client {abbreviate(list(low))}.",)
 
 
 def too_few(results: pd.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from pfedfair.models import probabilities
 from pfedfair.rules import Likeliest
 from pfedfair.runs import Run, measured_rows
 from pfedfair.studies import words
+
+LEAST = 0.005  # change of a group's rate that is named
 
 
 class Decided(NamedTuple):
@@ -65,6 +67,45 @@ def decided(
             s.numpy(), table.y[at].long().numpy(), before.numpy(), after.numpy(), score,
             None if weight is None else weight[own],
         )  # fmt: skip
+
+
+class Changes(NamedTuple):
+    """Rows with the last label by the likeliest label, and those that a rule adds and takes.
+
+    All are ``(clients, groups)``: `positive` rows have it by the same scores without the rule,
+    `gained` and `lost` are what the rule changes; `rows` are all.
+    """
+
+    positive: np.ndarray
+    gained: np.ndarray
+    lost: np.ndarray
+    rows: np.ndarray
+
+    @property
+    def total(self) -> Self:
+        """The sums over clients, ``(1, groups)``."""
+        return type(self)(*(part.sum(0, keepdims=True) for part in self))
+
+    @property
+    def levels_down(self) -> np.ndarray:
+        """Whether a gap closes mainly by taking decisions from the better-off group, by client."""
+        with np.errstate(invalid="ignore"):
+            before = self.positive / self.rows
+            change = (self.gained - self.lost) / self.rows
+        at = np.arange(len(before))
+        fall = -change[at, np.nan_to_num(before, nan=-1.0).argmax(1)]
+        rise = change[at, np.nan_to_num(before, nan=2.0).argmin(1)]
+        return np.asarray((fall >= LEAST) & (fall > rise) & (fall + rise > 0))
+
+
+def changes(run: Run, protocol: str | None = None) -> Changes:
+    """Return what each client's rule changes on the rows that the client is measured on."""
+    task, counts = run.federation.table.task, []
+    for one in decided(run, protocol):
+        was, became = (what == task.classes - 1 for what in (one.before, one.after))
+        each = (was, ~was & became, was & ~became, np.ones_like(was))
+        counts.append([np.bincount(one.s[rows], minlength=task.groups) for rows in each])
+    return Changes(*np.array(counts).swapaxes(0, 1))
 
 
 def differing(run: Run, which: Sequence[int], protocol: str | None = None) -> Mapping[int, str]:

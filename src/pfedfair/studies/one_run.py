@@ -1,16 +1,13 @@
 """The view of one run: its clients, their rules, a new client, and the theory's bounds."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from pfedfair import rules as rule_kinds
-from pfedfair._util.notebook import abbreviate
 from pfedfair.data import Dataset
 from pfedfair.data.tables import missing_groups
 from pfedfair.methods import Method
@@ -20,15 +17,14 @@ from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS, threshold
 from pfedfair.runs import PersonalModel, Run
 from pfedfair.runs.model import Saved
-from pfedfair.studies import cautions, summary, verdicts, words
-from pfedfair.studies.decisions import differing
+from pfedfair.studies import cautions, headline, judgement, summary, verdicts, words
+from pfedfair.studies.judgement import Judgement
 from pfedfair.studies.view import Column, Table, View
 
 Names = Sequence[str]
-MOST, SHOWN = 100, 50  # clients that a table shows; of more, so many
+MOST, SHOWN = 50, 20  # clients that a table shows; of more, so many
 CLIENT = Column("client", "{client}")
 ROLE = Column("role", lambda row: row["role"].removesuffix("represented"))
-SHARE = Column("share\nS=1", "{share_s1:.2f}")
 COST = (
     "cost: the loss of accuracy by the rule, in percentage points, relative to the likeliest label "
     "by the same scores."
@@ -38,19 +34,18 @@ CONSTANT = (
     "training rows."
 )
 UNKNOWN_COST = "To see what fairness costs, also train without it: compare --etas 0,0.9."
-FACTS_OF = ("known_to", "certainty_cost")
-FACTS = (
-    Column("gap's\nhalf-width", "±{known_to:.3f}"),
-    Column("confidence\npoints", lambda row: f"{100 * row['certainty_cost']:+.1f}"),
+RATE = (
+    "The rate of a decision in a group is the share of its rows that get it; few: fewer than "
+    f"{FEWEST} rows."
 )
-FACTS_LEGEND = (
-    "gap's half-width: of the 95 % interval of the client's gap, as its rows determine it. "
-    "confidence: the change of accuracy by --confidence, by the calibrated scores."
-)
-NPR = (
-    "NPR: negative prediction rate, the share of a group that is predicted the first label; few: "
-    f"fewer than {FEWEST} rows of the group."
-)
+RANDOM = "random %: the share of the decisions that are random draws."
+FLOOR = "by chance: the largest gap to expect if all groups had the same rate, with these rows."
+MORE = {
+    "auc": "AUC ↑", "recall": "recall\n↑", "precision": "precision\n↑",
+    "balanced_accuracy": "balanced\n% ↑",
+}  # fmt: skip
+EXPLAINED = "Explanations: the page, or docs/reading-numbers.md."
+FEW = 20  # clients, of which the terminal shows all tables
 THEORY = (
     "cost: the least cost of a single fair model to the client in accuracy, in percentage points, "
     "if labels were a function of X and S (Proposition 1; with noisy labels it is less).",
@@ -62,16 +57,15 @@ THEORY = (
 def of_models(found: Saved, results: pd.DataFrame, frame: pd.DataFrame) -> View:
     """Return the view of a run of an older version, of which only the models can be read."""
     rule = rule_kinds.from_dict(found.about["rule"], found.tensors["rule"][0])
-    return view(results, frame, found.about["group_names"], found.about["label_names"], rule)
+    judged = judgement.of_frames(results, frame)
+    return view(judged, found.about["group_names"], found.about["label_names"], rule)
 
 
-def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
-    """Return the view of a run; from its rows follow more reasons why a target is exceeded."""
-    data, protocol = run.federation.data, str(results["protocol"].iloc[0])
-    above = np.flatnonzero(judged(results, frame).found == verdicts.ABOVE)
-    differs = differing(run, above.tolist(), protocol)
-    rule, excluded = run.fitted.rules[0], run.columns["left_out"]
-    found = view(results, frame, data.group_names, data.label_names, rule, differs, excluded)
+def of_run(run: Run, judged: Judgement) -> View:
+    """Return the view of a run."""
+    data = run.federation.data
+    names = data.group_names, data.label_names
+    found = view(judged, *names, run.fitted.rules[0], run.columns["left_out"])
     return replace(found, more=(*without_sensitive(data), *found.more))
 
 
@@ -81,85 +75,47 @@ def without_sensitive(data: Dataset) -> list[str]:
     return [f"{missing_groups.words(n, data.table_rows, column)}."] if n else []
 
 
-def judged_run(run: Run, results: pd.DataFrame) -> "Judged":
-    """Judge a run by its rows, and by its rules only where these are needed."""
-    above = judged(results, pd.DataFrame()).found == verdicts.ABOVE
-    differs = differing(run, np.flatnonzero(above).tolist(), str(results["protocol"].iloc[0]))
-    known_to = [rule.facts["known_to"] if is_above and "known_to" in rule.facts else words.NAN
-                for is_above, rule in zip(above, run.fitted.rules, strict=True)]  # fmt: skip
-    return judged(results, pd.DataFrame({"known_to": known_to}), differs)
-
-
-class Judged(NamedTuple):
-    """Every client's verdict and its reason, and the sentence on all of them.
-
-    Without a target the verdicts and reasons are None.
-    """
-
-    found: np.ndarray
-    why: list[str | None]
-    sentence: str
-
-
-def judged(
-    results: pd.DataFrame, frame: pd.DataFrame, differs: Mapping[int, str] | None = None
-) -> Judged:
-    """Judge a run by its results and its rules `frame`; for `differs` see `verdicts.reasons`."""
-    gap, target = summary.gap_of(results), results["target_ddp"].iloc[0]
-    apart = verdicts.apart(results, gap)
-    if target != target:
-        unknown: list[str | None] = [None] * len(results)
-        largest = verdicts.largest(results, gap)
-        return Judged(np.array(unknown), unknown, f"{largest} {apart}".rstrip())
-    known_to = frame["known_to"].to_list() if "known_to" in frame else None
-    found = verdicts.verdicts(results, target, gap)
-    why = verdicts.reasons(results, list(found), target, gap, known_to, differs)
-    names = results["client"].astype(str).to_list()
-    sentence = verdicts.sentence(names, list(found), why, target, gap)
-    return Judged(found, why, f"{sentence} {apart}".rstrip())
-
-
 def view(
-    results: pd.DataFrame,
-    frame: pd.DataFrame,
+    judged: Judgement,
     groups: Names,
     labels: Names,
     rule: Rule,
-    differs: Mapping[int, str] | None = None,
     excluded: Mapping[str, str] | None = None,
 ) -> View:
-    """Return every client of a run, its rules `frame`, and the verdicts on a target if it has one.
+    """Return every client of a run, what its rule changes, and further measures.
 
-    `rule` is one of the clients', for what all have in common; `differs` as in
-    `verdicts.reasons`; `excluded` are columns that are no inputs, and why.
+    `rule` is one of the clients', for what all have in common; `excluded` are columns that are no
+    inputs, and why.
     """
+    results, frame, claim = judged.results, judged.rules, judged.claim
     if "constant" in frame:  # not in runs of older versions
         results = results.assign(constant=frame["constant"].to_numpy())
-    first, gap = results.iloc[0], summary.gap_of(results)
-    shown = gaps(gap, groups, labels)
+    if claim.target == claim.target:
+        results = results.assign(verdict=judged.found)
+    first, ruled = results.iloc[0], bool(rule.numbers.numel())
+    shown, which = gaps(claim.gap, groups, labels), worst(results, claim.gap)
     heading = f"{first['method']} on {first['dataset']}, seed {first['seed']}"
     heading += f", {level}" if (level := level_of(first)) else ""
     if first["seconds"] == first["seconds"]:
         heading += f", {first['seconds']:.1f} s"
-    tables = [clients(results, heading, shown, worst(results, gap))]
-    legend = [*legend_of(first["protocol"], results["n_test"].min(), shown, groups)]
-    legend += no_better(results)
-    if rule.numbers.numel():
-        tables.append(rules(frame, groups, gap, worst(results, gap)))
+    tables = [clients(results, heading, claim.gap, which)]
+    legend = list(legend_of(results, shown, groups))
+    more = cost_words(frame, first.get("eta", 0.0), rule)
+    if ruled:
+        tables.append(rules(judged, groups, labels[-1], which))
         legend += [*rule.words(labels, ()), COST]
-        legend += [FACTS_LEGEND] if set(FACTS_OF) <= set(frame) else []
-    judgement = judged(results, frame, differs)
-    if first["target_ddp"] == first["target_ddp"]:
-        config = json.loads(first["config"])
-        lines = verdicts.target_words(results, first["target_ddp"], gap, config)
-        tables[-1] = replace(tables[-1], lines_heading="The target:", lines=lines)
+    if judged.changes is not None:
+        more.insert(0, headline.gains(judged.changes, claim, results, groups, labels[-1]))
+    tables.append(further(results, groups, labels, shown, which))
+    for k in range(1, len(tables)):
+        tables[k] = replace(tables[k], detail=len(results) > FEW)
     return View(
-        sentence=judgement.sentence,
-        more=tuple(cost_words(frame, first.get("eta", 0.0), rule)),
+        sentence=judged.sentence,
+        more=(*more, *headline.hints(claim, judged.found)),
         tables=tuple(tables),
         legend=tuple(legend),
-        cautions=(*cautions.cautions(results, groups), *cautions.left_out(excluded or {})),
-        differs=differs or {},
+        explained=EXPLAINED,
+        cautions=(*cautions.cautions(judged, groups), *cautions.left_out(excluded or {})),
     )
 
 
@@ -177,42 +133,41 @@ def level_of(row: pd.Series) -> str:
 def sites(frame: pd.DataFrame, data: Dataset, algorithm: Method, heading: str) -> View:
     """Return the view of every site's measurements in a deployment."""
     gap = CRITERIA[algorithm.criterion].measure
-    shown = gaps(gap, data.group_names, data.label_names)
-    legend = legend_of("own", 0, shown, data.group_names)
-    few = ((cautions.FEW, text) for text in cautions.held_out(frame, data.group_names))
+    groups, labels = data.group_names, data.label_names
+    shown = gaps(gap, groups, labels)
+    few = ((cautions.FEW, text) for text in cautions.held_out(frame, groups))
     same = ((cautions.COLLAPSED, text) for text in cautions.one_decision(frame))
     apart = ((cautions.FEW, text) for text in [verdicts.apart(frame, gap)] if text)
-    table = clients(frame, heading, shown)
-    return View(tables=(table,), legend=legend, cautions=(*few, *apart, *same))
-
-
-def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
-    """Return the gaps to show: all, but DDP only for two groups, two classes and DDP as target."""
-    return [gap] if len(groups) == len(labels) == 2 and gap == "ddp" else list(MEASURES)
-
-
-def legend_of(protocol: str, rows: int, gaps: Names, groups: Names) -> tuple[str, ...]:
-    """Return the legend of `clients`."""
-    held = f"all {rows} held-out rows, weighted to its shares of the groups"
-    held = held if protocol == "pool" else "its own held-out rows"
-    names = ", ".join(f"S={z}: {name}" for z, name in enumerate(groups))
-    return (
-        f"In brackets: 95 % interval. Each client is measured on {held}.",
-        "role: under(represented) is a client whose largest group is not the largest of all "
-        "clients' rows. rows: training rows. ↑ higher is better, ↓ lower is better.",
-        *(MEASURES[gap].words for gap in gaps),
-        *([NPR] if len(gaps) == 1 else []),
-        f"Groups: {names}.",
+    return View(
+        tables=(clients(frame, heading, gap), further(frame, groups, labels, shown)),
+        legend=legend_of(frame, shown, groups),
+        cautions=(*few, *apart, *same),
     )
 
 
-def no_better(results: pd.DataFrame) -> list[str]:
-    """Describe the constant classifier, and name the clients whose models do not beat it."""
-    if "constant" not in results:
-        return []
-    low = results.loc[results["accuracy"] <= results["constant"], "client"].astype(str).tolist()
-    text = f"No more accurate than that: client {abbreviate(low)}." if low else ""
-    return [f"{CONSTANT} {text}".rstrip()]
+def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
+    """Return the gaps to show, `gap` first: all, but for two groups and classes DDP only itself."""
+    only = len(groups) == len(labels) == 2 and gap == "ddp"
+    return [gap] if only else [gap, *(name for name in MEASURES if name != gap)]
+
+
+def legend_of(results: pd.DataFrame, gaps: Names, groups: Names) -> tuple[str, ...]:
+    """Return the legend of `clients` and `further`."""
+    names = ", ".join(f"S={z}: {name}" for z, name in enumerate(groups))
+    where = f" Measured on {headline.place(results)}." if "protocol" in results else ""
+    by_chance = f"{gaps[0]}_floor"
+    return (
+        f"In brackets: 95 % interval; of a gap it holds for all clients at once if the verdicts "
+        f"do.{where}",
+        "role: under(represented) is a client whose largest group is not the largest of all "
+        "clients' rows. rows: training rows. ↑ higher is better, ↓ lower is better.",
+        *(MEASURES[gap].words for gap in gaps),
+        RATE,
+        f"Groups: {names}.",
+        *([CONSTANT] if "constant" in results else []),
+        *([FLOOR] if not np.isnan(words.column(results, by_chance)).all() else []),
+        *([RANDOM] if np.nan_to_num(words.column(results, "randomised")).any() else []),
+    )
 
 
 def cost_words(frame: pd.DataFrame, eta: float, rule: Rule) -> list[str]:
@@ -235,57 +190,84 @@ def worst(results: pd.DataFrame, gap: str) -> np.ndarray:
 
 
 def clients(
-    frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",), which: np.ndarray | None = None
+    frame: pd.DataFrame, heading: str, gap: str = "ddp", which: np.ndarray | None = None
 ) -> Table:
-    """Return every client of a run with its intervals, or the clients `which`.
-
-    Shares and negative prediction rates are for two groups and one gap.
-    """
+    """Return accuracy, gap and verdict of every client, or of the clients `which`."""
     if which is not None and len(which) < len(frame):
         heading += f": {SHOWN} of {len(frame):,} clients, those with the largest gaps"
         frame = frame.iloc[which]
-    one = len(gaps) == 1
-    named = {"accuracy": "accuracy % ↑"} | {gap: f"{gap.upper()} ↓" for gap in gaps}
-    columns = [
-        Column(head, partial(words.interval, name=name, between=" " if one else "\n"))
-        for name, head in named.items()
-    ]
-    if one:
-        rates = [Column(f"NPR\nS={z}", partial(_npr, z)) for z in (0, 1)]
-        columns = [SHARE, *columns, *rates]
+    columns = [CLIENT, Column("rows", "{n_train:,}")]
+    columns.append(Column("accuracy % ↑", partial(words.interval, name="accuracy")))
     if "constant" in frame:
-        position = 2 if one else 1  # after the accuracy
-        columns.insert(position, Column("constant\n%", lambda row: words.percent(row["constant"])))
-    columns = [CLIENT, ROLE, Column("rows", "{n_train}"), *columns]
+        columns.append(Column("constant\n%", lambda row: words.percent(row["constant"])))
+    columns.append(Column(f"{gap.upper()} ↓", partial(words.interval, name=gap)))
+    if "verdict" in frame:
+        columns.append(Column("verdict", "{verdict}"))
+    if np.nan_to_num(words.column(frame, "randomised")).any():
+        columns.append(Column("random\n%", lambda row: words.percent(row["randomised"])))
     return Table(heading=heading, frame=frame, columns=tuple(columns))
 
 
-def _npr(z: int, row: pd.Series) -> str:
-    return "few" if words.is_few(row, f"n_test_s{z}") else words.measure(row, f"npr_s{z}")
+def rules(judged: Judgement, groups: Names, label: str, which: np.ndarray | None = None) -> Table:
+    """Return the cost of every client's rule, what it changes, and its thresholds if it has some.
 
-
-def rules(
-    frame: pd.DataFrame, groups: Names, gap: str = "ddp", which: np.ndarray | None = None
-) -> Table:
-    """Return every client's gap by its rule, the rule's cost, and its thresholds if it has some.
-
-    For `which` see `clients`.
+    For `which` see `clients`. Where each client has its own rows, the last row has their sums.
     """
-    frame = frame if which is None else frame.iloc[which]
+    frame, changes = judged.rules, judged.changes
+    if changes is not None:
+        for z in range(len(groups)):
+            frame = frame.assign(**{f"gained_s{z}": changes.gained[:, z],
+                                    f"lost_s{z}": changes.lost[:, z]})  # fmt: skip
+    shown = frame if which is None else frame.iloc[which]
+    if changes is not None and len(frame) > 1 and judged.results["protocol"].iloc[0] != "pool":
+        counted = frame.filter(regex="^(gained|lost)_s").sum()
+        shown = pd.concat([shown, counted.to_frame().T.assign(client="all")], ignore_index=True)
 
-    def cell(z: int, row: pd.Series) -> str:
-        return threshold(*(row[f"{part}_s{z}"] for part in PARTS))
+    def cut(z: int, row: pd.Series) -> str:
+        numbers = [row[f"{part}_s{z}"] for part in PARTS]
+        return threshold(*numbers) if numbers[0] == numbers[0] else ""
 
-    shown = [z for z in range(len(groups)) if f"low_s{z}" in frame]
+    def change(z: int, row: pd.Series) -> str:
+        return f"+{row[f'gained_s{z}']:,.0f} -{row[f'lost_s{z}']:,.0f}"
+
+    def cost(row: pd.Series) -> str:
+        return f"{100 * row['cost']:+.1f}" if row["cost"] == row["cost"] else ""
+
+    each = range(len(groups))
     columns = (
         CLIENT,
-        Column(f"{gap.upper()} reached", partial(words.interval, name=gap)),
-        Column("accuracy\n%", partial(words.measure, name="accuracy")),
-        Column("cost\npoints", lambda row: f"{100 * row['cost']:+.1f}"),
-        *(FACTS if set(FACTS_OF) <= set(frame) else ()),
-        *(Column(f"threshold\n{groups[z]}", partial(cell, z)) for z in shown),
+        *(Column(f"{groups[z]}\n+ and -", partial(change, z)) for z in each if changes),
+        Column("cost\npoints", cost),
+        *(Column(f"threshold\n{groups[z]}", partial(cut, z)) for z in each if f"low_s{z}" in frame),
     )
-    return Table(heading="The decision rules", frame=frame, columns=columns)
+    heading = f"Rows that get (+) and lose (-) the decision {label} by the rules"
+    return Table(heading=heading, frame=shown, columns=columns)
+
+
+def further(
+    frame: pd.DataFrame, groups: Names, labels: Names, gaps: Names, which: np.ndarray | None = None
+) -> Table:
+    """Return every client's groups, rates of positive decisions, other gaps and measures."""
+    frame = frame if which is None else frame.iloc[which]
+    first, *others = gaps
+
+    def rate(z: int, row: pd.Series) -> str:
+        if words.is_few(row, f"n_test_s{z}"):
+            return "few"
+        return words.percent(1 - row[f"npr_s{z}"])
+
+    columns = [CLIENT, ROLE]
+    if len(groups) == 2:
+        columns.append(Column(f"share\n{groups[1]}", "{share_s1:.2f}"))
+    if len(labels) == 2:
+        columns += [Column(f"{labels[1]} %\n{groups[z]}", partial(rate, z))
+                    for z in range(len(groups))]  # fmt: skip
+    more = {f"{first}_floor": f"{first.upper()}\nby chance"} | MORE
+    columns += [Column(head, partial(words.measure, name=name)) for name, head in more.items()
+                if not np.isnan(words.column(frame, name)).all()]  # fmt: skip
+    columns += [Column(f"{gap.upper()} ↓", partial(words.interval, name=gap, between="\n"), " ")
+                for gap in others]  # fmt: skip
+    return Table(heading="Further measures", frame=frame, columns=tuple(columns))
 
 
 def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
@@ -338,6 +320,12 @@ def theory(frontier: pd.DataFrame, cost: np.ndarray, heading: str) -> View:
 
     limits = sorted(map(float, frontier["target_ddp"].unique()))
     columns = [Column("any\nDDP" if c >= 1 else f"DDP\n≤ {c:g}", partial(cell, c)) for c in limits]
-    columns = [CLIENT, ROLE, SHARE, Column("cost\npoints", "{cost:.1f}"), *columns]
+    columns = [
+        CLIENT,
+        ROLE,
+        Column("share\nS=1", "{share_s1:.2f}"),
+        Column("cost\npoints", "{cost:.1f}"),
+        *columns,
+    ]
     table = Table(heading=heading, frame=frame, columns=tuple(columns))
     return View(tables=(table,), legend=THEORY)

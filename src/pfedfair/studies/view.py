@@ -71,8 +71,9 @@ class View:
     """Tables, pictures, the meaning of numbers (`legend`), warnings (`cautions`).
 
     `sentence` is the main result, `more` the lines that complete it; `cautions` have a kind, see
-    `pfedfair.studies.cautions`, and a sentence. `differs` describes, by the number of a client, how
-    its rows differ from other clients'. `files` are frames to be saved as CSV, by file name.
+    `pfedfair.studies.cautions`, and a sentence. `explained` is where the meaning of numbers can be
+    read, for the terminal, which prints the legend if it is "". `files` are frames to be saved as
+    CSV, by file name.
     """
 
     title: str = ""
@@ -81,8 +82,8 @@ class View:
     tables: tuple[Table, ...]
     pictures: tuple[Picture, ...] = ()
     legend: tuple[str, ...] = ()
+    explained: str = ""
     cautions: tuple[tuple[str, str], ...] = ()
-    differs: Mapping[int, str] = field(default_factory=dict)
     files: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property

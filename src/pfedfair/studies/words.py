@@ -2,7 +2,9 @@
 
 import json
 import textwrap
+from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from pfedfair import partition
@@ -10,6 +12,8 @@ from pfedfair.metrics.intervals import FEWEST
 
 NAN = float("nan")
 ENDS = ("", "_low", "_high")  # of a measure: itself and its interval
+NAMED = 3  # sites in a sentence
+MANY = 1e6  # rows, beyond which a number of them is no advice
 NAME = 13  # letters of a method's name in one line, for 80 columns
 HALF_WIDTH = (
     "±: half the width of the 95 % interval of a mean over seeds (Student t); it takes "
@@ -79,6 +83,61 @@ def level(text: str) -> str:
     ('eta 0.9', 'gap ≤ 0.05 95%', 'tau 0.1')
     """
     return f"gap {text}" if text.startswith("≤") else text if " " in text else f"eta {text}"
+
+
+def column(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """Return a column of numbers, NaN where they are unknown or the frame has no such column."""
+    values = frame[name] if name in frame else pd.Series(np.nan, index=frame.index)
+    return pd.to_numeric(values, errors="coerce").to_numpy(float)
+
+
+def sites(names: Sequence[str]) -> str:
+    """Return the names of a few sites, or the number of more.
+
+    >>> sites(["a"]), sites(["a", "b", "c"]), sites(list("abcd")), sites(["site 2"])
+    ('site a', 'sites a, b and c', '4 sites', 'site 2')
+    """
+    if len(names) > NAMED:
+        return f"{len(names):,} sites"
+    text = f"{', '.join(names[:-1])}{' and ' * (len(names) > 1)}{names[-1]}"
+    if all(name.lower().startswith("site") for name in names):
+        return text
+    return f"site{'s' * (len(names) > 1)} {text}"
+
+
+def rows(*numbers: float) -> str:
+    """Return a number of rows as an estimate in two digits, or the least and the largest of some.
+
+    >>> rows(1873.2), rows(99.6, 1873.2), rows(12.0, float("inf"))
+    ('about 1,900', 'about 100 to 1,900', 'about 12 to more than a million')
+    """
+    each = [
+        f"{float(f'{one:.2g}'):,.0f}" if one < MANY else "more than a million"
+        for one in (min(numbers), max(numbers))
+    ]
+    text = " to ".join(dict.fromkeys(each))
+    return text if text.startswith("more") else f"about {text}"
+
+
+def either(ways: Sequence[str]) -> str:
+    """Return alternatives in words.
+
+    >>> either(["a", "b", "c"]), either(["a"])
+    ('a, b or c', 'a')
+    """
+    return " or ".join(filter(None, [", ".join(ways[:-1]), *ways[-1:]]))
+
+
+def share(part: float) -> str:
+    """Return a share in percent, also a small one.
+
+    >>> share(0.1234), share(0.0312), share(0.0001), share(0.0)
+    ('12 %', '3.1 %', 'less than 0.1 %', '0 %')
+    """
+    if 0 < part < 0.001:
+        return "less than 0.1 %"
+    digits = 0 if part >= 0.0995 or part == 0 else 1
+    return f"{100 * part:.{digits}f} %"
 
 
 def is_few(row: pd.Series, column: str) -> bool:

@@ -40,10 +40,10 @@ def arm(rng, n, method, level, gap, accuracy, target=0.05):
     low, high = np.maximum(gaps - half, 0), gaps + half
     number = [int(v) if v >= 5 else "few" for v in gaps * rng.uniform(200, 900, n)]
     verdict = [
-        "within" if b <= target else "above" if a > target else "not clear"
+        "within" if b <= target else "exceeds" if a > target else "not clear"
         for a, b in zip(low, high, strict=True)
     ]
-    why = {"above": "its gap is above the target, also at the lower end of the interval",
+    why = {"exceeds": "its gap is above the target, also at the lower end of the interval",
             "not clear": "the interval is wide: 212 rows of the smaller group"}  # fmt: skip
     return {
         "method": method, "level": level, "words": f"{method}, {level}", "target": target,
@@ -99,7 +99,7 @@ GLOSSARY = [
     ["interval", "Where the true number is with 95 % confidence, given how few rows there are."],
     ["within", "The whole interval is at or below the target."],
     ["not clear", "The interval reaches across the target."],
-    ["above", "The whole interval is above the target."],
+    ["exceeds", "The whole interval is above the target."],
     ["constant classifier", "The same decision for all rows: no gap, and no use."],
     ["frontier", "The least error that any rule on these scores can have at a gap."],
     ["site", "One client: a branch, a hospital, a state. Its rows never leave it."],
@@ -152,7 +152,7 @@ def slider(rng, n, first):
         gaps = np.minimum(target * ratio, reach)
         low, high = np.maximum(gaps - 0.012, 0), gaps + 0.012
         right = 0.845 - 0.05 * np.exp(-18 * target) + np.linspace(-0.02, 0.02, n)
-        verdict = ["within" if b <= target else "above" if a > target else "not clear"
+        verdict = ["within" if b <= target else "exceeds" if a > target else "not clear"
                    for a, b in zip(low, high, strict=True)]  # fmt: skip
         for name, values in zip(names[:4], (right, gaps, low, high), strict=True):
             out[name].append(six(values))
@@ -235,7 +235,7 @@ WARNINGS = [
     },
     {"kind": "left out", "text": "Column fnlwgt was left out: it is a weight of the survey."},
     {"kind": "collapsed", "text": "fedadam decides the same for all rows at site 2."},
-    {"kind": "unlucky", "text": "Of 100 intervals, five are expected to miss the true number."},
+    {"kind": "random draws", "text": "3 % of the decisions are random draws at client 2."},
     {"kind": "note", "text": "The held-out rows were read as UTF-8."},
 ]
 

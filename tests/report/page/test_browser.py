@@ -131,7 +131,7 @@ def test_sites_are_sorted_by_verdict_worst_first(visit):
     settle(page)
     own = documents.many()["parts"][0]["arms"][0]["verdict"]
     first = [text.strip() for text in column(page, "verdict")]
-    wanted = ["above"] * own.count("above") + ["not clear"] * len(first)
+    wanted = ["exceeds"] * own.count("exceeds") + ["not clear"] * len(first)
     assert first == wanted[: len(first)]
 
 
@@ -146,11 +146,11 @@ def test_sites_are_filtered_by_text_and_verdict(visit):
     assert sorted(names(page)) == sorted(found)
     assert page.inner_text(".under .status") == f"{len(found)} of 2,410 sites shown"
     page.fill("#find", "")
-    page.locator(".chip", has_text="above").click()
+    page.locator(".chip", has_text="exceeds").click()
     settle(page)
-    assert set(column(page, "verdict")) == {"above"}
-    assert page.inner_text(".under .status") == f"{own.count('above')} of 2,410 sites shown"
-    page.locator(".chip", has_text="above").click()
+    assert set(column(page, "verdict")) == {"exceeds"}
+    assert page.inner_text(".under .status") == f"{own.count('exceeds')} of 2,410 sites shown"
+    page.locator(".chip", has_text="exceeds").click()
     assert page.inner_text(".under .status") == "2,410 sites"
     page.fill("#find", "no such site")
     settle(page)
@@ -361,7 +361,7 @@ def test_page_can_be_read_without_javascript(visit):
 
 def test_an_audit_shows_the_groups_of_the_marked_site(visit):
     page = visit("audit")
-    assert page.inner_text("#groups .site-name") == "Everybody"
+    assert page.inner_text("#groups .site-name") == "All rows"
     page.locator(".sites tbody tr", has_text="Clinic South").click()
     assert page.inner_text("#groups .site-name") == "Clinic South"
     rows = [row for row in documents.audit()["audit"]["rows"] if row["client"] == "Clinic South"]
@@ -394,7 +394,7 @@ def test_a_live_page_comes_back_as_it_was(visit):
         pass
     assert page.input_value("#find") == "al"
     assert names(page) == [n for n in names(page) if "al" in n.lower()]
-    page.get_by_role("button", name="hold this page").click()
+    page.get_by_role("button", name="pause").click()
     page.evaluate("window.held = true")
     page.wait_for_timeout(700)
     assert page.evaluate("window.held")

@@ -105,6 +105,10 @@ class Transport(Composite):
         them: each has 1 - (1 - confidence) / clients (Bonferroni).
     max_randomised
         The largest part of a client's rows whose decision may be a random draw. 0: none.
+    max_cost
+        The most accuracy that deterministic thresholds may cost for the confidence level, where
+        those with a DDP of 0 by estimate do not reach it; beyond that a client is too small. They
+        also keep half of what the scores gain over one decision for all rows, or 1 - `max_cost`.
     prefer
         "up": no group gets fewer positive decisions than without a limit; "any" is more accurate.
     held
@@ -129,6 +133,7 @@ class Transport(Composite):
     confidence: float = 0.95
     jointly: bool = False
     max_randomised: float = 0.05
+    max_cost: float = 0.03
     prefer: str = "any"
     held: float = 0.2
     bins: int = 500
@@ -147,6 +152,7 @@ class Transport(Composite):
             "confidence",
             "jointly",
             "max_randomised",
+            "max_cost",
             "prefer",
             "kappa",
         ),
@@ -159,7 +165,7 @@ class Transport(Composite):
         super().__post_init__()
         known("prefer", self.prefer, PREFERENCES)
         checks.target(self)
-        checks.share(self, "max_randomised")
+        checks.share(self, "max_randomised", "max_cost")
         checks.at_least(10, self, "bins")
         if self.kappa is not None and not self.kappa >= 0:
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")

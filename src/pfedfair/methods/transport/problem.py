@@ -17,8 +17,7 @@ DRAWS, MOST_DRAWS, FACT_DRAWS = 400, 4000, 100  # of shapes: for a confidence le
 IN_TAIL = 10  # draws beyond a quantile, by which it is estimated
 ROUNDING = 1e-6  # of a linear program, and of chances
 FINE = 2.5  # of an average bin's rows: a threshold may divide a bin with no more
-COSTLY = 0.03  # the most accuracy that thresholds may cost for a confidence level, and the most
-PART = 0.5  # of what scores gain over one decision for all rows
+PART = 0.5  # of what scores gain over one decision for all rows, which rules should keep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +28,7 @@ class Wish:
     criterion: str
     confidence: float
     max_randomised: float
+    max_cost: float
     prefer: str
 
 
@@ -196,7 +196,8 @@ class Problem:
         if self.ordered and len(self.mass) == 2 and self.wish.confidence:
             pair = self.pair(*self.draws, self.wish.target_ddp, self.wish.confidence)
             right = self.right(first)
-            cost = min(COSTLY, PART * (right - self.right(constant)))
+            gain, most = right - self.right(constant), self.wish.max_cost
+            cost = min(most, max(PART, most) * gain)
             found += [pair] if self.right(pair) >= right - cost else []
 
         def mix(part: float) -> np.ndarray:

@@ -33,7 +33,7 @@ WORDS = {
     "verdicts": {
         "within": "the whole interval is at most the target",
         "not clear": "the interval reaches across the target",
-        "above": "the whole interval exceeds the target",
+        "exceeds": "the whole interval exceeds the target",
         "few": TOO_FEW,
         "same": "one decision for all rows, so a gap of 0 means nothing",
         "none": "no gap: rows of one group only",
@@ -43,8 +43,9 @@ WORDS = {
         "server": "Server",
     },
     "warnings": {
-        "collapsed": "collapsed", "few": "few rows", "left out": "left out",
-        "unlucky": "by chance", "note": "note",
+        "collapsed": "one decision", "random draws": "random draws", "too small": "too small",
+        "levelling down": "levelling down", "few": "few rows", "left out": "left out",
+        "note": "note",
     },
     "states": {"present": "here", "missing": "missing", "refused": "refused"},
 }  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from pfedfair.metrics.criteria import MEASURES
 from pfedfair.metrics.intervals import FEWEST
-from pfedfair.studies.view import View
+from pfedfair.studies.view import Table, View
 from pfedfair.studies.words import TOO_FEW
 
 VERSION = 1
@@ -61,6 +61,19 @@ def more_of(view: View) -> list[str]:
     return [*view.more, *(line for table in view.tables for line in table.lines)][:MORE]
 
 
+def table_of(table: Table) -> Document:
+    """Return the text of a table."""
+    return {
+        "heading": table.heading,
+        "heads": [one.heading for one in table.columns],
+        "cells": table.cells(),
+        "keys": table.keys,
+        "lines_heading": table.lines_heading,
+        "lines": list(table.lines),
+        "detail": table.detail,
+    }
+
+
 def gap_words(gap: str) -> Document:
     """Return the key, name and definition of a gap."""
     words = MEASURES[gap].words.partition(": ")[2]
@@ -106,14 +119,27 @@ def glossary(gap: str) -> list[list[str]]:
         ["decision", "What the model predicts for a row; the positive decision is named above."],
         [f"gap ({name['name']})", name["words"]],
         ["target", "The largest gap that the decisions at a site may have."],
+        ["made to keep", "What a rule was made for, before it was measured. On average (an "
+         "estimate): about half of such sites may exceed the target. With a confidence level: by a "
+         "model of the site's rows, for each site or for all jointly. A certificate holds for any "
+         "distribution of rows, from the number of rows that there are."],
+        ["measured on", "The rows that the gap is computed from, which no model was trained on: "
+         "the site's own, or the pool of all sites' with each group weighted to its share at the "
+         "site. No site has all the rows of the pool."],
         ["95 % interval", "Where the true number is, in 95 of 100 such measurements. With few rows "
          "it is wide."],
-        ["within, above", "The whole interval is at most the target, or exceeds it. Not clear: the "
-         "target is inside the interval."],
+        ["within, exceeds", "The whole interval is at most the target, or exceeds it. Not clear: "
+         "the target is inside the interval; with the rows that are named it would end there."],
+        ["random draw", "A decision that is drawn at random, between two scores; equal rows may "
+         "get different ones."],
+        ["levelling down", "The gap closes mainly because the better-off group loses positive "
+         "decisions, not because the other one gets more."],
         [TOO_FEW, f"Fewer than {FEWEST} rows of a group: its rate is not reported."],
         ["accuracy", "The share of right decisions, on held-out rows."],
         ["constant", "The accuracy of one decision for all rows, the most frequent label: a model "
          "should beat it."],
+        ["AUC, recall, precision", "How often a row with the positive label has the higher score; "
+         "the part of such rows that is decided so; the part of rows decided so that has it."],
         ["frontier", "The least error that thresholds on the shared model's scores can have at "
          "each gap, chosen with the test labels: no method, but a mark."],
         ["rank", "Methods share one unless one of them is clearly worse: differences in pairs, "

@@ -14,7 +14,7 @@ from pfedfair.studies import arms as arms_of
 from pfedfair.studies import summary, words
 from pfedfair.studies.arms import Arm
 from pfedfair.studies.page import about
-from pfedfair.studies.page.document import Page, column, counts, more_of
+from pfedfair.studies.page.document import Page, column, counts, more_of, table_of
 from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import Table, View
 
@@ -83,7 +83,7 @@ def _part(
         "arms": [_arm(arm, gap, constant) for arm in arms],
         "chosen": arms_of.chosen(arms, gap),
         "tradeoff": _tradeoff(arms, rows, gap),
-        "tables": [_table(one) for one in tables if not one.detail],
+        "tables": [table_of(one) for one in tables if not one.detail],
     }
 
 
@@ -102,18 +102,6 @@ def _arm(arm: Arm, gap: str, constant: list[float] | None) -> dict[str, Any]:
     found["constant"] = constant
     found["rows"] = _counts(arm.frame, f"{gap}_people")
     return found | {"verdict": arm.verdicts(gap), "why": arm.reasons(gap)}
-
-
-def _table(table: Table) -> dict[str, Any]:
-    return {
-        "heading": table.heading,
-        "heads": [one.heading for one in table.columns],
-        "cells": table.cells(),
-        "keys": table.keys,
-        "lines_heading": table.lines_heading,
-        "lines": list(table.lines),
-        "detail": table.detail,
-    }
 
 
 def _tradeoff(arms: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, Any]:

@@ -5,54 +5,44 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.notebook import abbreviate
 from pfedfair.experiments import FRONTIER, FRONTIER_LIMITS
 from pfedfair.runs import Run
-from pfedfair.studies import one_run, summary, verdicts
-from pfedfair.studies.cautions import UNLUCKY
+from pfedfair.studies import headline, one_run, words
+from pfedfair.studies.judgement import Judgement
 from pfedfair.studies.page import about, messages, shapes, site, slider
-from pfedfair.studies.page.document import Page, column, counts, more_of
+from pfedfair.studies.page.document import Page, column, counts, more_of, table_of
 from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import View
 
 Advance = Callable[[float, str], None]
-UNLUCKY_NAMED = 20  # clients that a warning names
 
 
 def of_run(
     run: Run,
-    results: pd.DataFrame | None = None,
-    rules: pd.DataFrame | None = None,
+    judged: Judgement,
+    view: View,
     folder: Path | None = None,
-    protocol: str | None = None,
     advance: Advance = lambda done, note: None,
-    view: View | None = None,
 ) -> Page:
     """Return the page of a run.
 
     Parameters
     ----------
-    results, rules
-        The contents of ``results.parquet`` and ``rules.parquet``; measured if they are not given.
     folder
         The run's folder: it stores other targets, and its files are listed with their hashes.
     advance
         Called with the share of the work done, from 0 to 1.
-    view
-        The result of `one_run.of_run`, if that exists.
     """
-    results = results_of(run, protocol) if results is None else results
-    protocol = str(results["protocol"].iloc[0])
-    rules = run.rules(protocol) if rules is None else rules
-    shown = view or one_run.of_run(run, results, rules)
-    first, gap = results.iloc[0], summary.gap_of(results)
-    data, target = run.federation.data, first["target_ddp"]
-    judged = one_run.judged(results, rules, shown.differs)
-    targets = slider.load_or_compute(run, protocol, folder, advance)
-    arm = _arm(results, rules, gap, judged)
+    results, rules, claim = judged.results, judged.rules, judged.claim
+    protocol, first = str(results["protocol"].iloc[0]), results.iloc[0]
+    gap, target, data = claim.gap, claim.target, run.federation.data
+    level = headline.level_of(claim, rules)
+    targets = slider.load_or_compute(run, protocol, level, folder, advance)
+    arm = _arm(judged)
     part = {
         "name": f"{first['dataset']}, {len(results):,} clients",
         "sites": {
@@ -64,33 +54,25 @@ def of_run(
         "arms": [arm],
         "chosen": 0,
         "tradeoff": _tradeoff(arm, targets, gap, _frontier(run, protocol, gap)),
-        "tables": [],
+        "tables": [table_of(table) for table in view.tables[1:]],
     }
-    card = run.card
-    lucky = verdicts.chance(list(judged.found), results, target, gap)
-    unlucky = [(UNLUCKY, f"{names} may exceed the target by chance only: of so many clients that "
-                "are within it, one in forty is found above it.")
-           for names in [abbreviate(results["client"].astype(str)[lucky].tolist(), UNLUCKY_NAMED)]
-           if names]  # fmt: skip
     return Page(
         kind="run",
         title=f"{first['method']} on {first['dataset']}",
         sentence=judged.sentence,
-        more=more_of(shown),
+        more=more_of(view),
         gap=gap,
-        target=None if target != target else float(target),
+        target=None if target != target else target,
         groups=data.group_names,
         labels=data.label_names,
         positive=data.label_names[-1],
         parts=[part],
-        slider=None
-        if targets is None
-        else slider.slider(targets, float(target), gap, len(data.group_names)),
+        slider=None if targets is None else slider.slider(targets, judged, data.group_names),
         details=site.details(run, results, rules, gap),
         shapes=_shapes(run),
         sent=messages.of_run(run.algorithm, run.fitted.sent),
-        warnings=[*shown.cautions, *unlucky, *([("note", run.doubts)] if run.doubts else [])],
-        about=[*about.of_card(card, protocol, run.network.words), *_files(folder)],
+        warnings=[*view.cautions, *([("note", run.doubts)] if run.doubts else [])],
+        about=[*about.of_card(run.card, protocol, run.network.words), *_files(folder)],
         hints={"local": site.NO_LOCAL},
     )
 
@@ -113,11 +95,9 @@ def results_of(run: Run, protocol: str | None = None) -> pd.DataFrame:
     )
 
 
-def _arm(
-    results: pd.DataFrame, rules: pd.DataFrame, gap: str, judged: one_run.Judged
-) -> dict[str, Any]:
-    first, number = results.iloc[0], f"{gap}_people"
-    target = first["target_ddp"]
+def _arm(judged: Judgement) -> dict[str, Any]:
+    results, rules, gap = judged.results, judged.rules, judged.claim.gap
+    first, number, target = results.iloc[0], f"{gap}_people", judged.claim.target
     level = one_run.level_of(first)
     found = {"method": first["method"], "level": level, "target": target}
     found["words"] = f"{first['method']}, {level}" if level else first["method"]
@@ -126,7 +106,9 @@ def _arm(
             found[f"{name}{end}"] = column(results[f"{name.replace('gap', gap)}{end}"])
     found["constant"] = column(rules["constant"]) if "constant" in rules else None
     found["rows"] = counts(results[number]) if number in results else None
-    found["verdict"] = list(judged.found) if target == target else None
+    drawn = words.column(results, "randomised")
+    found["randomised"] = column(drawn) if np.nan_to_num(drawn).any() else None
+    found["verdict"] = judged.found if target == target else None
     found["why"] = judged.why
     return found
 

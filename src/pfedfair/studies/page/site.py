@@ -8,6 +8,7 @@ import pandas as pd
 
 from pfedfair.rules.thresholds import PARTS
 from pfedfair.runs import Run
+from pfedfair.studies import headline, words
 from pfedfair.studies.decisions import Decided, decided
 from pfedfair.studies.page.document import column
 
@@ -34,16 +35,25 @@ def details(
     shown = worst(results, gap)
     found: list[dict[str, Any] | None] = [None] * len(results)
     decisions = decided(run, str(results["protocol"].iloc[0]), shown)
+    drawn = words.column(results, "randomised")
     for i, one in zip(shown, decisions, strict=True):
-        found[i] = _site(run, i, one, rules.iloc[i])
+        found[i] = _site(run, i, one, rules.iloc[[i]], float(drawn[i]))
     return found
 
 
-def _site(run: Run, i: int, one: Decided, row: pd.Series) -> dict[str, Any]:
+def _site(run: Run, i: int, one: Decided, rules: pd.DataFrame, drawn: float) -> dict[str, Any]:
+    row = rules.iloc[0]
     data, rule = run.federation.data, run.fitted.rules[i]
     groups, labels = data.group_names, data.label_names
     ruled = bool(rule.numbers.numel())
     facts = [["training rows of each group", _counts(run, i)]]
+    if drawn == drawn:
+        facts.append(["decisions that are random draws", words.share(drawn)])
+    if words.column(rules, "too_small")[0] > 0:
+        ways = headline.remedies(rules) or "its strictest rule decides"
+        facts.append(["too small for the target at this confidence level", ways])
+    if (certified := words.column(rules, "certified")[0]) == certified:
+        facts.append(["certificate", "yes" if certified else "no"])
     if "known_to" in row:
         facts.append(["half-width of the gap's interval", f"±{row['known_to']:.3f}"])
         facts.append(

@@ -15,7 +15,8 @@ from pfedfair._util.files import read_parquet, write_parquet
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.rules.thresholds import PARTS
 from pfedfair.runs import Run, measured_rows
-from pfedfair.studies import verdicts
+from pfedfair.studies import headline, verdicts
+from pfedfair.studies.judgement import Judgement
 from pfedfair.studies.page.document import column
 
 NAME = "targets.parquet"
@@ -54,18 +55,25 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
     return sorted(targets)
 
 
-def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | None:
-    """Return a row for each target and site; None where the method would have to train again."""
+def compute(run: Run, protocol: str | None, level: float, advance: Advance) -> pd.DataFrame | None:
+    """Return a row for each target and site, with intervals of this confidence level.
+
+    None where the method would have to train again.
+    """
     targets = targets_of(run, protocol)
     gap = CRITERIA[run.algorithm.criterion].measure
     measures = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
-    columns = ["client", *measures, f"{gap}_people", "one_decision"]
+    columns = ["client", *measures, f"{gap}_people", "one_decision", "n_test"]
+    facts = ["too_small", "enough_rows", "enough_target", "enough_confidence"]
     frames = []
     try:
         for k, (target, other) in enumerate(zip(targets, run.sweep(targets), strict=True)):
-            measured = other.measured(protocol)
-            table = measured[[*columns, *({f"{gap}_apart"} & {*measured})]]
-            rules = pd.DataFrame([rule.table() for rule in other.fitted.rules], index=table.index)
+            measured = other.measured(protocol, level)
+            table = measured[[*columns, *({f"{gap}_apart", "randomised"} & {*measured})]]
+            rules = pd.DataFrame([
+                {**rule.table(), **{key: rule.facts[key] for key in facts if key in rule.facts}}
+                for rule in other.fitted.rules
+            ], index=table.index)  # fmt: skip
             frames.append(pd.concat([table, rules], axis=1).assign(target_ddp=target))
             advance((k + 1) / len(targets), f"{k + 1}/{len(targets)} targets")
     except InputError:  # it needs rows that are not stored, or has no other target
@@ -74,7 +82,7 @@ def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | 
 
 
 def load_or_compute(
-    run: Run, protocol: str | None, folder: Path | None, advance: Advance
+    run: Run, protocol: str | None, level: float, folder: Path | None, advance: Advance
 ) -> pd.DataFrame | None:
     """Return the targets cached in a folder, or compute and cache them."""
     path = None if folder is None else folder / NAME
@@ -84,40 +92,37 @@ def load_or_compute(
         complete = "target_ddp" in cached and "client" in cached
         if complete and list(dict.fromkeys(cached["client"].astype(str))) == names:
             return cached
-    computed = compute(run, protocol, advance)
+    computed = compute(run, protocol, level, advance)
     if computed is not None and path is not None:
         write_parquet(path, computed)
     return computed
 
 
-def slider(frame: pd.DataFrame, own: float, gap: str, groups: int) -> dict[str, Any]:
+def slider(frame: pd.DataFrame, judged: Judgement, groups: Sequence[str]) -> dict[str, Any]:
     """Return the slider's part of the document: arrays by target and site."""
-    targets = sorted(frame["target_ddp"].unique())
+    targets, gap = sorted(frame["target_ddp"].unique()), judged.claim.gap
     parts = [frame[frame["target_ddp"] == target] for target in targets]
     found: dict[str, Any] = {"targets": column(targets)}
-    found["start"] = int(np.abs(np.array(targets) - own).argmin())
+    found["start"] = int(np.abs(np.array(targets) - judged.claim.target).argmin())
     for name in ("accuracy", "gap", "gap_low", "gap_high"):
         source = name.replace("gap", gap)
         found[name] = [column(part[source]) for part in parts]
-    judged = [[*verdicts.verdicts(p, t, gap)] for p, t in zip(parts, targets, strict=True)]
-    found["verdict"] = judged
-    found["within"] = [one.count(verdicts.WITHIN) for one in judged]
+    if "randomised" in frame:
+        found["randomised"] = [column(part["randomised"]) for part in parts]
+    verdict = [[*verdicts.verdicts(p, t, gap)] for p, t in zip(parts, targets, strict=True)]
+    found["verdict"] = verdict
+    found["within"] = [one.count(verdicts.WITHIN) for one in verdict]
     found["mean_accuracy"] = column([part["accuracy"].mean() for part in parts])
     found["worst_accuracy"] = column([part["accuracy"].min() for part in parts])
-    found["sentence"] = [_sentence(p, v, t, gap)
-                         for p, v, t in zip(parts, judged, targets, strict=True)]  # fmt: skip
+    where = headline.place(judged.results)
+    found["sentence"] = [
+        headline.sentence(part, part, judged.claim._replace(target=float(target)), one, where)
+        for part, one, target in zip(parts, verdict, targets, strict=True)
+    ]
     found["thresholds"] = None
-    if f"low_s{groups - 1}" in frame and len(parts[0]) <= THRESHOLDS:
-        found["thresholds"] = [_thresholds(part, groups) for part in parts]
+    if f"low_s{len(groups) - 1}" in frame and len(parts[0]) <= THRESHOLDS:
+        found["thresholds"] = [_thresholds(part, len(groups)) for part in parts]
     return found
-
-
-def _sentence(part: pd.DataFrame, found: Sequence[str], target: float, gap: str) -> str:
-    names = part["client"].astype(str).to_list()
-    why = verdicts.reasons(part, found, target, gap)
-    return (
-        f"{verdicts.sentence(names, found, why, target, gap)} {verdicts.apart(part, gap)}".rstrip()
-    )
 
 
 def _thresholds(part: pd.DataFrame, groups: int) -> list[Any]:

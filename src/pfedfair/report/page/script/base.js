@@ -85,6 +85,7 @@ function shown() {
     accuracy_low: null,
     accuracy_high: null,
     verdict: at('verdict'),
+    randomised: at('randomised'),
     rows: null,
     why: null,
   };

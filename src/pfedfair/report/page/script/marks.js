@@ -64,7 +64,7 @@ function mark(kind, size, x = 0, y = 0) {
 }
 
 // A verdict is a shape as well as a colour.
-const VERDICT_MARKS = { within: 0, 'not clear': 3, above: 2, few: 6, same: 1, none: 6 };
+const VERDICT_MARKS = { within: 0, 'not clear': 3, exceeds: 2, few: 6, same: 1, none: 6 };
 const verdictClass = (verdict) => `v-${(verdict ?? 'unknown').replace(' ', '-')}`;
 
 function verdictMark(verdict) {

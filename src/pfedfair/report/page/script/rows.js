@@ -21,6 +21,7 @@ function siteRows(box, table, body, now) {
       gap: cell('gap'),
       accuracy: cell('accuracy'),
       count: cell('count'),
+      randomised: cell('randomised'),
       verdict: cell('verdict'),
     };
     made.dot = svg('svg', { y: '50%', class: 'dot' }, made.path);
@@ -28,7 +29,8 @@ function siteRows(box, table, body, now) {
     const line = svg('svg', { class: 'line', 'aria-hidden': 'true' }, made.target, made.span, made.dot);
     const head = el('th', { role: 'rowheader', scope: 'row', class: 'name' }, made.press);
     const chart = cell('chart', line, made.quiet);
-    const row = el('tr', { role: 'row' }, head, made.gap, chart, made.accuracy, made.count, made.verdict);
+    const { gap, accuracy, count, randomised, verdict } = made;
+    const row = el('tr', { role: 'row' }, head, gap, chart, accuracy, count, randomised, verdict);
     row.made = made;
     return row;
   }
@@ -75,6 +77,7 @@ function siteRows(box, table, body, now) {
     made.gap.textContent = format.gap(numbers.gap[i]);
     made.accuracy.textContent = format.percent(numbers.accuracy?.[i]);
     made.count.textContent = format.count(sites.n_test?.[i]);
+    made.randomised.textContent = format.percent(numbers.randomised?.[i]);
   }
 
   function draw() {

@@ -71,6 +71,7 @@ function sliderSection(root, dock) {
     dock.classList.toggle('moved', step !== own);
     sentence.textContent = step === own ? first : words(step).replaceAll(' %', '\u00a0%');
     sentence.classList.toggle('moved', step !== own);
+    sentence.classList.toggle('long', sentence.textContent.length > 160);
     for (const line of more) line.hidden = step !== own;
     now.hidden = step === own;
     now.textContent = `The mean accuracy would be ${format.percent(slider.mean_accuracy?.[step])}. The run's own target is ${format.short(slider.targets[own])}.`;

@@ -1,12 +1,13 @@
 // All sites: which of them, in which order, by which method; the list and the picture follow.
 
 const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
-const WORST = ['above', 'not clear', 'few', 'same', 'none', 'within', null];
+const WORST = ['exceeds', 'not clear', 'few', 'same', 'none', 'within', null];
 const COLUMNS = [
   ['name', 'site', 'name'],
   ['gap', `gap (${gapName})`, 'gap'],
   ['accuracy', 'accuracy', 'accuracy'],
   ['rows', 'held-out rows', 'count'],
+  ['randomised', 'random draws', 'randomised'],
   ['verdict', 'verdict', 'verdict'],
 ];
 
@@ -124,6 +125,7 @@ function stripSection(root) {
       gap: (i) => numbers.gap[i],
       accuracy: (i) => numbers.accuracy?.[i],
       rows: (i) => rows?.[i],
+      randomised: (i) => numbers.randomised?.[i],
       verdict: (i) => -WORST.indexOf(verdict?.[i] ?? null),
     }[state.sort];
     const sign = state.down ? -1 : 1;
@@ -204,6 +206,7 @@ function stripSection(root) {
     arms.value = state.arm;
     const there = { accuracy: numbers.accuracy, count: part().sites.n_test, verdict: numbers.verdict };
     for (const key of Object.keys(there)) table.classList.toggle(`no-${key}`, !there[key]?.some(known));
+    table.classList.toggle('no-randomised', !numbers.randomised?.some((v) => v > 0));
     limits();
     judge();
     reorder();
