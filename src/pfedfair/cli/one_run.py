@@ -19,7 +19,7 @@ from pfedfair.engines.local import one_thread
 from pfedfair.experiments import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
 from pfedfair.methods import defaults
 from pfedfair.report.document import NAME
-from pfedfair.runs import Run, measured_rows, newcomer, prepare, run_training
+from pfedfair.runs import Run, certification, measured_rows, newcomer, prepare, run_training
 from pfedfair.runs.callbacks import Callback, Training
 from pfedfair.runs.model import UnseenWarning
 from pfedfair.studies import one_run
@@ -35,6 +35,11 @@ def train(
     seed: Seed = 0,
     protocol: Protocol = None,
     out: Annotated[Path | None, "Folder for models, results and the page, report.html."] = None,
+    certify: Annotated[
+        bool,
+        "Certify the target at every client whose rows allow it: distribution-free, at all of them "
+        "jointly, with the method's confidence level (0.95); trains up to ten times more.",
+    ] = False,
     live: pages.IsLive = False,
     quiet: Quiet = False,
 ) -> None:
@@ -50,7 +55,7 @@ def train(
     spec = Spec(data_options.source, plan, method.method, algorithm, seed, protocol, aware)
     federation = data_options.federate(plan, seed, settings.blind)
     measured_rows(federation.partition, protocol)
-    training = prepare(federation, algorithm, seed)
+    training = prepare(federation, algorithm, seed, certify=certify)
     if live and out is None:
         raise InputError("--live writes the page to the folder of --out: name one.")
     card = {"part": "train", "runs": [spec.describe()]}
@@ -76,6 +81,8 @@ def train(
         pages.of_one_run(run, results, rules, view, out, quiet).save(out / NAME)
     if not quiet:
         report.terminal.show(view, terminal.console)
+        if run.certificate:
+            terminal.say(certification.describe(run))
         if run.doubts:
             terminal.say(f"Note: {run.doubts}")
         if out is not None:
