@@ -13,7 +13,7 @@ A client without a certificate keeps the model that is trained on all clients, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,14 +28,7 @@ from pfedfair.federation import Federation, encoded
 from pfedfair.methods import Clients, Method, State
 from pfedfair.partition import Partition, stratified
 from pfedfair.rules import Rule, Thresholds
-from pfedfair.theory.certificates import (
-    FAR,
-    Path,
-    certified,
-    enough_rows,
-    plan,
-    standard_error,
-)
+from pfedfair.theory.certificates import FAR, choose
 
 if TYPE_CHECKING:
     from pfedfair.runs.run import Run
@@ -82,14 +75,14 @@ def certify(run: Run, on_work: Callable[[float], None] = lambda work: None) -> R
     parts = trainings(run.federation)
     for fold in np.array_split(np.arange(count), parts):
         rest = np.setdiff1d(np.arange(count), fold)
-        others = replace(run.federation, partition=_only(run.federation.partition, rest))
+        others = replace(run.federation, partition=_only(run.federation.partition, rest.tolist()))
         fitted = fit(others, run.algorithm, run.network, run.seed,
                      on_work=lambda part: on_work(part / parts))  # fmt: skip
         for i in fold.tolist():
-            found = _client(run, i, fitted.server, level)
-            facts = dict(rules[i].facts) | found.facts
-            if found.rule is not None:
-                rules[i], theta[i] = found.rule, fitted.w
+            rule, facts = _client(run, i, fitted.server, level)
+            facts = dict(rules[i].facts) | facts
+            if rule is not None:
+                rules[i], theta[i] = rule, fitted.w
             rules[i].facts = facts
     return replace(run, fitted=run.fitted._replace(theta=theta, rules=rules))
 
@@ -129,56 +122,36 @@ def _missing(without: dict[str, float]) -> str:
     return abbreviate(named, NAMED)
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A client's certified rule, if there is one, and its facts."""
+def _client(run: Run, i: int, server: State, level: float) -> tuple[Rule | None, dict[str, float]]:
+    """Return a client's certified rule, if any, by a state of the server to which it sent nothing.
 
-    rule: Rule | None
-    facts: dict[str, float]
-
-
-def _client(run: Run, i: int, server: State, level: float) -> Found:
-    """Return a client's certified rule by a state of the server to which it sent nothing."""
-    target = run.algorithm.target
+    With it, facts.
+    """
+    target, scores = run.algorithm.target, _scores(run, i, server)
     assert target is not None
-    scores = _scores(run, i, server)
-    rows = np.array([len(of_group) for of_group in scores])
     facts = {"certified": 0.0, "certificate_level": 1 - level, "enough_rows": np.inf}
-    if not rows.all():
-        return Found(None, facts)
+    if not all(map(len, scores)):
+        return None, facts
     path = run.algorithm.path(server, run.federation.partition.shares[i])
-    thresholds = path.thresholds.astype(np.float32)
-    counts = rows - np.stack([np.searchsorted(scores[z], thresholds[:, z]) for z in (0, 1)], axis=1)
-    levels = plan(path, rows, target, level, shrinks(run.algorithm, path, rows))
-    own = target / levels.margin  # the part of decisions that are the rule's
-    sound = np.flatnonzero(certified(counts, rows, levels))
-    if len(sound) == 0:
-        rates = counts[np.abs(np.diff(counts / rows, axis=1)[:, 0]).argmin()] / rows
-        enough = enough_rows(rates, rows / rows.sum(), target, level)
-        return Found(None, facts | {"enough_rows": enough / (1 - ENCODED)})
-    k = int(sound[path.accuracy[sound].argmax()])
-    fair = np.abs(path.gaps) <= target
-    cost = path.accuracy[fair].max(initial=0.0) - path.accuracy[k]
-    width = 1.96 * own * standard_error(counts[k] / rows, rows)
-    facts |= {"certified": 1.0, "enough_rows": np.nan, "known_to": width, "certainty_cost": cost}
-    return Found(_rule(thresholds[k], own, path.usual), facts)
+    path = path._replace(thresholds=path.thresholds.astype(np.float32))  # as in a rule
+    randomised = getattr(run.algorithm, "max_randomised", MAX_RANDOMISED)
+    found = choose(path, scores, target, level, randomised)
+    if found.rule is None:
+        return None, facts | {"enough_rows": found.enough / (1 - ENCODED)}
+    facts |= {"certified": 1.0, "enough_rows": np.nan}
+    facts |= {"known_to": 1.96 * found.error, "certainty_cost": found.lost}
+    return _rule(path.thresholds[found.rule], found.parts, path.usual), facts
 
 
-def shrinks(algorithm: Method, path: Path, rows: np.ndarray) -> bool:
-    """Return whether decisions may be the usual label at random, by the method's limit on these."""
-    positive = float(rows @ path.rates[np.abs(path.gaps).argmin()] / rows.sum())
-    randomised = 1 - positive if path.usual else positive
-    return randomised <= getattr(algorithm, "max_randomised", MAX_RANDOMISED)
-
-
-def _rule(thresholds: np.ndarray, own: float, usual: int) -> Rule:
-    """Return thresholds, by which the part `own` of decisions is made; others are `usual`."""
+def _rule(thresholds: np.ndarray, own: tuple[float, float], usual: int) -> Rule:
+    """Return thresholds, by which a part `own` of decisions is made; the others are `usual`."""
     parts = np.zeros((2, 4))
     parts[:, 0] = parts[:, 1] = thresholds
-    if own < 1 and usual:
-        parts[:, 3] = 1 - own
-    elif own < 1:
-        parts[:, 1], parts[:, 2] = FAR, own
+    for z, part in enumerate(own):
+        if part < 1 and usual:
+            parts[z, 3] = 1 - part
+        elif part < 1:
+            parts[z, 1:3] = FAR, part
     return Thresholds(torch.from_numpy(parts).float())
 
 
@@ -204,6 +177,10 @@ def _split(federation: Federation, i: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _only(part: Partition, clients: Sequence[int]) -> Partition:
     """Return the partition with some of the clients."""
-    each = {name: tuple(getattr(part, name)[i] for i in clients)
-            for name in ("train", "validation", "test", "names")}  # fmt: skip
-    return replace(part, **each)
+    return replace(
+        part,
+        train=tuple(part.train[i] for i in clients),
+        validation=tuple(part.validation[i] for i in clients),
+        test=tuple(part.test[i] for i in clients),
+        names=tuple(part.names[i] for i in clients),
+    )

@@ -17,6 +17,7 @@ by looking at the same rows, among those for which "the gap is at least m" is re
 with a chance of :math:`\alpha + \beta`. No fixed start or order of the rules is needed.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -32,8 +33,10 @@ ROUNDS = 5  # of the calibration of `limits`
 STRICTER = 0.01  # added to a critical value whose level does not hold
 FIXED_POINT = 12  # iterations
 BINDING = 0.8, 0.5  # the part of a level for the end of the path that costs accuracy
+CLEARANCE = 1.0  # standard errors, at least, between the two ends of the path
+PARTS = np.linspace(1, 0.05, 39)  # of a group's decisions
+STRICTNESS = np.linspace(1, 2.5, 31)  # factors of an error
 FAR = 1e30  # a logit that no score exceeds
-CLEARANCE = 0.5  # standard errors between the two ends for the first of these
 
 
 class Path(NamedTuple):
@@ -45,22 +48,18 @@ class Path(NamedTuple):
         Rows with at least this logit are decided 1, ``(rules, 2)``: group 1's do not fall along
         the path, group 0's do not rise.
     rates
-        Each group's expected rate of positive decisions, ``(rules, 2)``.
-    accuracy
-        The expected accuracy, ``(rules,)``.
+        Each group's expected rate of the decision that is not the usual one, ``(rules, 2)``.
+    gains
+        What each group's rows are expected to add to the accuracy of the usual decision for all,
+        ``(rules, 2)``.
     usual
         The likeliest label.
     """
 
     thresholds: np.ndarray
     rates: np.ndarray
-    accuracy: np.ndarray
+    gains: np.ndarray
     usual: int
-
-    @property
-    def gaps(self) -> np.ndarray:
-        """The expected gap of each rule, ``(rules,)``: it does not rise."""
-        return np.asarray(np.diff(self.rates, axis=1)[:, 0])
 
 
 def path_of(eta: np.ndarray, shapes: np.ndarray, shares: np.ndarray) -> Path:
@@ -79,69 +78,159 @@ def path_of(eta: np.ndarray, shapes: np.ndarray, shares: np.ndarray) -> Path:
     turns = ((2 * eta - 1) / tilt[:, None]).ravel()  # where a group's decision changes in a bin
     t = np.union1d(turns[(turns > -shares[0]) & (turns < shares[1])], [-shares[0], 0, shares[1]])
     edges, centres = np.arange(bins + 1) / bins, (np.arange(bins) + 0.5) / bins
-    scores, rates, accuracy = [], [], np.zeros(len(t))
-    for z in (0, 1):
-        level = 0.5 + t * tilt[z] / 2
-        score = np.interp(level, eta[z], centres, left=0, right=1)
-        score = np.maximum.accumulate(score[:: -1 if z == 0 else 1])[:: -1 if z == 0 else 1]
-        above = shapes[z].sum() - np.append(0, np.cumsum(shapes[z]))
-        gain = shapes[z] * (2 * eta[z] - 1)  # of a positive decision over a negative one
-        gained = gain.sum() - np.append(0, np.cumsum(gain))
+    usual = int((shares[:, None] * shapes * eta).sum() > 0.5)
+    scores, rates, gains = [], [], []
+    for z, direction in ((0, -1), (1, 1)):
+        score = np.interp(0.5 + t * tilt[z] / 2, eta[z], centres, left=0, right=1)
+        score = np.maximum.accumulate(score[::direction])[::direction]
+        below = np.append(0, np.cumsum(shapes[z]))
+        lost = np.append(0, np.cumsum(shapes[z] * (1 - 2 * eta[z])))  # by a 1 in the lower bins
+        other, gain = (below, lost) if usual else (below[-1] - below, lost - lost[-1])
         scores.append(score)
-        rates.append(np.interp(score, edges, above))
-        accuracy += shares[z] * (shapes[z] @ (1 - eta[z]) + np.interp(score, edges, gained))
+        rates.append(np.interp(score, edges, other))
+        gains.append(shares[z] * np.interp(score, edges, gain))
     with np.errstate(divide="ignore"):
         thresholds = np.clip(logit(np.stack(scores, axis=1)), -FAR, FAR)
-    usual = int((shares[:, None] * shapes * eta).sum() > 0.5)
-    return Path(thresholds, np.stack(rates, axis=1), accuracy, usual)
+    return Path(thresholds, np.stack(rates, axis=1), np.stack(gains, axis=1), usual)
 
 
-class Levels(NamedTuple):
-    """A client's margin on the gap, and the levels of its two tests, see `plan`."""
+class Plan(NamedTuple):
+    """How a client's path is tested, see `plan`.
 
-    margin: float
-    above: float  # of "the gap is at least the margin"
-    below: float  # of "the gap is at most -margin"
+    Attributes
+    ----------
+    parts
+        Of each group's decisions, the part that is the rule's; the others are the usual one,
+        ``(2,)``.
+    above, below
+        The levels of "the gap is at least the target" and "at most minus the target".
+    """
+
+    parts: tuple[float, float]
+    above: float
+    below: float
 
 
-def certified(counts: np.ndarray, rows: np.ndarray, levels: Levels) -> np.ndarray:
-    """Return which rules of a path have a gap within the margin, ``(rules,)``.
+class Choice(NamedTuple):
+    """The rule that a client's rows choose.
+
+    Attributes
+    ----------
+    rule
+        Its position on the path; None if none is certified.
+    parts
+        See `Plan`.
+    error
+        The standard error of its gap.
+    lost
+        What it is expected to lose in accuracy against the rule with an expected gap of the target.
+    enough
+        About how many rows certify a rule with a chance of one half, if none is certified.
+    """
+
+    rule: int | None
+    parts: tuple[float, float]
+    error: float
+    lost: float
+    enough: float
+
+
+def choose(
+    path: Path, scores: Sequence[np.ndarray], target: float, level: float, randomised: float
+) -> Choice:
+    """Return the most accurate of a path's rules that are certified by a client's rows.
+
+    Parameters
+    ----------
+    scores
+        The logits of the rows of each of two groups, in order.
+    level
+        The chance that the true gap of the chosen rule exceeds the target.
+    randomised
+        The largest part of the rows whose decisions may be random.
+    """
+    rows = np.array([len(of_group) for of_group in scores])
+    if not rows.all():
+        return Choice(None, (1.0, 1.0), np.nan, np.nan, np.inf)
+    each = zip(scores, path.thresholds.T, strict=True)
+    below = np.stack([np.searchsorted(*of_group) for of_group in each], axis=1)
+    counts = below if path.usual else rows - below
+    planned = plan(path, rows, target, level, randomised)
+    sound = np.flatnonzero(certified(counts, rows, target, planned))
+    rates = counts / rows
+    if len(sound) == 0:
+        fair = rates[np.abs(np.diff(rates, axis=1)[:, 0]).argmin()]
+        enough = enough_rows(fair, rows / rows.sum(), target, level)
+        return Choice(None, planned.parts, np.nan, np.nan, enough)
+    gain = path.gains @ planned.parts
+    rule = int(sound[gain[sound].argmax()])
+    guess = np.abs(np.diff(path.rates, axis=1)[:, 0]) <= target
+    lost = path.gains.sum(1)[guess].max(initial=gain[rule]) - gain[rule]
+    error = standard_error(rates[rule], rows, planned.parts)
+    return Choice(rule, planned.parts, error, float(lost), np.nan)
+
+
+def certified(counts: np.ndarray, rows: np.ndarray, target: float, plan: Plan) -> np.ndarray:
+    """Return which rules of a path have a gap within the target, ``(rules,)``.
 
     Parameters
     ----------
     counts
-        Positive decisions of each rule by group, ``(rules, 2)``.
+        Decisions of each rule that are not the usual one, by group, ``(rules, 2)``.
     rows
         The groups' numbers of rows, ``(2,)``.
     """
-    n0, n1 = map(int, rows)
-    x0, x1 = counts.T
-    above = x1 <= limits(n1, n0, levels.margin, levels.above)[x0]
-    below = x0 <= limits(n0, n1, levels.margin, levels.below)[x1]
+    (n0, n1), (x0, x1), (a0, a1) = map(int, rows), counts.T, plan.parts
+    above = x1 <= limits(n1, n0, target / a1, plan.above, a0 / a1)[x0]
+    below = x0 <= limits(n0, n1, target / a0, plan.below, a1 / a0)[x1]
     return np.asarray(above & below)
 
 
-def plan(path: Path, rows: np.ndarray, target: float, level: float, shrinks: bool) -> Levels:
-    """Return a client's margin and levels, by its group sizes and other clients' rows only.
+def plan(path: Path, rows: np.ndarray, target: float, level: float, randomised: float) -> Plan:
+    """Return how to test a client's path, by its group sizes and other clients' rows only.
 
-    The end of the path nearer to the most accurate rule gets more of the level, unless the two ends
-    are so near that half each is better. If a rule `shrinks`, a part ``target / margin`` of the
-    decisions are its own and the others are the usual label, as many as let the two ends meet.
+    The end of the path that the most accurate rule is at gets most of the level, unless the two
+    ends are so near that half each is better. If they do not meet, a part of the decisions is the
+    usual one instead of the rule's, so that both gap and error shrink: the most accurate of such
+    mixtures with random decisions for at most the part `randomised` of the rows.
     """
-    favours_1 = path.gaps[path.accuracy.argmax()] >= 0
-    error = standard_error(path.rates[np.abs(path.gaps).argmin()], rows)
-    for binding in BINDING:
-        need = (norm.isf(binding * level) + norm.isf((1 - binding) * level)) * error
-        if 2 * target >= need + CLEARANCE * error:
+    shares, expected = rows / rows.sum(), np.rint(rows * path.rates).astype(np.int64)
+    signs = np.array([-1.0, 1.0])
+
+    def level_of(parts: np.ndarray, binding: float) -> Plan:
+        gap = path.rates[(path.gains @ parts).argmax()] @ (parts * signs)
+        above = binding if gap >= 0 else 1 - binding
+        return Plan((float(parts[0]), float(parts[1])), above * level, (1 - above) * level)
+
+    def meets(found: Plan) -> bool:
+        gaps = (path.rates @ (found.parts * signs))[certified(expected, rows, target, found)]
+        rates = path.rates[np.abs(path.rates @ (found.parts * signs)).argmin()]
+        return len(gaps) > 0 and np.ptp(gaps) >= CLEARANCE * standard_error(
+            rates, rows, found.parts
+        )
+
+    usual_plans = [level_of(np.ones(2), binding) for binding in BINDING]
+    best = next(filter(meets, usual_plans), None)
+    if best is not None or randomised <= 0:
+        return best or usual_plans[-1]
+    pairs = np.stack(np.meshgrid(PARTS, PARTS), axis=-1).reshape(-1, 2)
+    fair = np.abs(path.rates @ (pairs * signs).T).argmin(0)
+    rates, gain = path.rates[fair], (path.gains[fair] * pairs).sum(1)
+    drawn = (shares * rates * (pairs < 1)).sum(1)
+    errors = np.sqrt((pairs**2 * rates * (1 - rates) / rows).sum(1))
+    for strictness in STRICTNESS:
+        good = (2 * target >= strictness * 2 * norm.isf(level / 2) * errors) & (drawn <= randomised)
+        if not good.any():
             break
-    margin = max(target, (need + CLEARANCE * error) / 2) if shrinks else target
-    parts = (binding, 1 - binding) if favours_1 else (1 - binding, binding)
-    return Levels(margin, *(part * level for part in parts))
+        best = level_of(pairs[good][gain[good].argmax()], BINDING[-1])
+        if meets(best):
+            return best
+    return usual_plans[-1]
 
 
-def standard_error(rates: np.ndarray, rows: np.ndarray) -> float:
-    """Return the standard error of the gap between two groups' rates."""
-    return float(np.sqrt((rates * (1 - rates) / rows).sum()))
+def standard_error(rates: np.ndarray, rows: np.ndarray, parts: tuple[float, float]) -> float:
+    """Return the standard error of the gap between two groups, of whose rates there are `parts`."""
+    return float(np.sqrt((np.square(parts) * rates * (1 - rates) / rows).sum()))
 
 
 def enough_rows(rates: np.ndarray, shares: np.ndarray, target: float, level: float) -> float:
@@ -150,39 +239,54 @@ def enough_rows(rates: np.ndarray, shares: np.ndarray, target: float, level: flo
     `rates` are those of a rule with the least gap, `shares` the groups' shares of the rows. With so
     many rows the two ends of the path meet.
     """
-    need = norm.isf(level / 2) * standard_error(rates, shares)
+    need = norm.isf(level / 2) * standard_error(rates, shares, (1.0, 1.0))
     return float(np.ceil((need / target) ** 2)) if target > 0 else float("inf")
 
 
-@lru_cache(maxsize=256)
-def limits(n1: int, n0: int, margin: float, level: float) -> np.ndarray:
-    """Return c: for each count of group 0 the largest one of group 1 that rejects ``p1 - p0 >= m``.
+@lru_cache(maxsize=1024)
+def limits(n1: int, n0: int, margin: float, level: float, slope: float = 1.0) -> np.ndarray:
+    """Return c: for each count of group 0 the largest one of group 1 that is significantly small.
 
-    It is -1 where none does, ``(n0 + 1,)``. The limits are those of a score test whose critical
-    value is calibrated to the level at each rate.
+    It rejects ``p1 >= slope * p0 + margin``; it is -1 where none does, ``(n0 + 1,)``. The limits
+    are those of a score test whose critical value is calibrated to the level at each rate.
     """
-    if margin >= 1:  # no gap is larger
+    if margin >= 1:  # p1 cannot be as large
         found = np.full(n0 + 1, n1)
     elif min(n1, n0) == 0 or level <= 0:
         found = np.full(n0 + 1, -1)
     else:
-        found = _calibrate(n1, n0, margin, level)
+        found = _calibrate(n1, n0, Line(slope, margin), level)
     found.flags.writeable = False
     return found
 
 
-def _calibrate(n1: int, n0: int, margin: float, level: float) -> np.ndarray:
-    error = 0.5 * (1 / n1 + 1 / n0) ** 0.5
-    points = _grid(margin, 10 + COARSE / error)
-    fine = _grid(margin, min(10 + FINE / error, WORK / (_width(n0) + _width(n1))))
+class Line(NamedTuple):
+    """The rates ``p1 = slope * p0 + margin``."""
+
+    slope: float
+    margin: float
+
+    def first(self, p0: np.ndarray) -> np.ndarray:
+        return self.slope * p0 + self.margin
+
+    def grid(self, cells: float) -> np.ndarray:
+        """Return rates p0 from the least to the largest, close where counts vary least."""
+        largest = np.arcsin(min(1.0, (1 - self.margin) / self.slope) ** 0.5)
+        return np.asarray(np.sin(np.linspace(0, largest, int(cells) + 1)) ** 2)
+
+
+def _calibrate(n1: int, n0: int, line: Line, level: float) -> np.ndarray:
+    error = 0.5 * (1 / n1 + line.slope**2 / n0) ** 0.5
+    points = line.grid(10 + COARSE / error)
+    fine = line.grid(min(10 + FINE / error, WORK / (_width(n0) + _width(n1))))
     critical = np.full(len(points), norm.isf(level))
     for _ in range(ROUNDS):
-        found = _score_limits(n1, n0, margin, critical, points)
-        errors = chances(found, n1, points + margin, points)
+        found = _score_limits(n1, n0, line, critical, points)
+        errors = chances(found, n1, line.first(points), points)
         critical += 0.8 * (norm.isf(level) - norm.isf(errors.clip(1e-9, 0.5))).clip(-0.5, 0.5)
     for k in range(100):  # stricter, until the level holds
-        found = _score_limits(n1, n0, margin, critical, points)
-        errors = largest_error(found, n1, margin, fine)
+        found = _score_limits(n1, n0, line, critical, points)
+        errors = largest_error(found, n1, line, fine)
         if (errors <= level).all():
             return found
         short = norm.isf(level) - norm.isf(errors.clip(level, 1 - 1e-9))
@@ -194,41 +298,38 @@ def _calibrate(n1: int, n0: int, margin: float, level: float) -> np.ndarray:
     return np.full(n0 + 1, -1)
 
 
-def _grid(margin: float, cells: float) -> np.ndarray:
-    """Return rates of group 0 from 0 to 1 - margin, close where counts vary least."""
-    return np.asarray(np.sin(np.linspace(0, np.arcsin((1 - margin) ** 0.5), int(cells) + 1)) ** 2)
-
-
 def _score_limits(
-    n1: int, n0: int, margin: float, critical: np.ndarray, rates: np.ndarray
+    n1: int, n0: int, line: Line, critical: np.ndarray, rates: np.ndarray
 ) -> np.ndarray:
     """Return the limits of a score test, by its critical value at each rate of group 0.
 
-    The variance and the critical value are those at the rates on the line, ``p1 = p0 + m``, that
-    are nearest to the counts at the limit.
+    The variance and the critical value are those at the rates on the line that are nearest to the
+    counts at the limit.
     """
     p0 = np.arange(n0 + 1) / n0
-    p1 = p0 + margin
+    p1, (slope, margin) = line.first(p0), line
     for _ in range(FIXED_POINT):
-        rate = ((n0 * p0 + n1 * (p1 - margin)) / (n0 + n1)).clip(0, 1 - margin)
-        first = rate + margin
-        variance = first * (1 - first) / n1 + rate * (1 - rate) / n0 + n1**-2.0 + n0**-2.0
-        p1 = (p1 + p0 + margin - np.interp(rate, rates, critical) * np.sqrt(variance)) / 2
+        rate = (n0 * p0 + n1 * slope * (p1 - margin)) / (n0 + n1 * slope**2)
+        rate = rate.clip(0, rates[-1])
+        first = line.first(rate)
+        variance = first * (1 - first) / n1 + slope**2 * rate * (1 - rate) / n0
+        error = np.sqrt(variance.clip(min=0) + n1**-2.0 + (slope / n0) ** 2)
+        p1 = (p1 + line.first(p0) - np.interp(rate, rates, critical) * error) / 2
     found = np.floor(n1 * p1).clip(-1, n1).astype(np.int64)
     return np.minimum.accumulate(found[::-1])[::-1]
 
 
-def largest_error(limit: np.ndarray, n1: int, margin: float, rates: np.ndarray) -> np.ndarray:
-    """Return a bound on the chance of a rejection for p0 in each cell and p1 >= p0 + margin.
+def largest_error(limit: np.ndarray, n1: int, line: Line, rates: np.ndarray) -> np.ndarray:
+    """Return a bound on the chance of a rejection for p0 in each cell and p1 above the line.
 
     Parameters
     ----------
     limit
         The largest counts of group 1 that reject, which do not fall, ``(n0 + 1,)``.
     rates
-        The ends of the cells, from 0 to 1 - margin.
+        The ends of the cells.
     """
-    return chances(limit, n1, rates[:-1] + margin, rates[1:])
+    return chances(limit, n1, line.first(rates[:-1]), rates[1:])
 
 
 def chances(limit: np.ndarray, n1: int, p1: np.ndarray, p0: np.ndarray) -> np.ndarray:
