@@ -58,8 +58,9 @@ def federation(rng: np.random.Generator, randomised: float) -> tuple[int, int, i
             n, share = rng.choice(ROWS), rng.choice(SHARES)
         rows = np.array([n - round(n * share), round(n * share)])
         rows = rows if rng.random() < 0.5 else rows[::-1]
-        shapes, path = moved(pooled, scale, rng), path_of(
-            np.tile(CENTRES, (2, 1)), pooled, rows / rows.sum()
+        shapes, path = (
+            moved(pooled, scale, rng),
+            path_of(np.tile(CENTRES, (2, 1)), pooled, rows / rows.sum()),
         )
         scores = [np.repeat(logit(CENTRES), rng.multinomial(m, mass))
                   for m, mass in zip(rows, shapes, strict=True)]  # fmt: skip
