@@ -84,8 +84,12 @@ def federation(rng: np.random.Generator, randomised: float) -> tuple[int, int, i
 def simulate(federations: int, seed: int) -> None:
     for randomised, number in ((0.0, federations), (1.0, federations // 20)):
         rng = np.random.default_rng(seed)
-        found = np.array([federation(rng, randomised) for _ in range(number)])
-        sites, certified, false = found.T
+        found = []
+        for k in range(number):
+            found.append(federation(rng, randomised))
+            if k % 100 == 99:
+                print(f"{k + 1}: {np.mean([false > 0 for *_, false in found]):.3f}", flush=True)
+        sites, certified, false = np.array(found).T
         any_false = (false > 0).mean()
         error = (any_false * (1 - any_false) / number) ** 0.5
         print(
@@ -108,8 +112,8 @@ def fedfaire(
     A group's threshold is one of its calibration scores, in order. Above the k-th of n the share of
     the group's population is a Beta(n - k + 1, k) variable whatever its distribution. Pairs of
     ranks are candidates if their gap exceeds the target with a chance of at most the level; of
-    these the one with the best accuracy on the calibration rows is taken. Here each site has a pair;
-    the paper has one pair for all sites, from sketches of their scores.
+    these the one with the best accuracy on the calibration rows is taken. Here each site has its
+    pair; the paper has one for all sites, from sketches of their scores.
     """
     ranks, rates, right = [], [], []
     grid = np.linspace(0, 1, 401)

@@ -52,12 +52,12 @@ def test_the_bound_on_a_cell_is_no_less_than_any_chance_in_it():
     n1, n0, line = 80, 300, Line(1.0, 0.05)
     found = limits(n1, n0, 0.05, 0.02)
     ends = line.grid(30)
-    bound = certificates.largest_error(found, n1, line, ends)
+    bound = certificates.largest_error(n1, n0, line, ends)(found)
     for part in (0.0, 0.3, 1.0):
         p0 = ends[:-1] + part * np.diff(ends)
         exact = chance(found, n1, n0, p0 + 0.05, p0)
         assert (exact <= bound).all()
-    wide = certificates.chances(found, n1, ends + 0.05, ends)
+    wide = certificates.chances(n1, ends + 0.05, n0, ends)(found)
     np.testing.assert_allclose(wide, chance(found, n1, n0, ends + 0.05, ends), atol=1e-9)
 
 

@@ -17,7 +17,7 @@ by looking at the same rows, among those for which "the gap is at least m" is re
 with a chance of :math:`\alpha + \beta`. No fixed start or order of the rules is needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,7 +28,6 @@ from scipy.stats import norm
 COARSE, FINE = 1, 60  # cells of a grid of rates for each standard error of a gap
 WORK = 2**22  # chances on a grid, at most: fewer cells where there are many rows
 DEVIATIONS = 8  # of a count: the others are added as if each were an error
-BLOCK = 2**19  # chances that are computed at a time
 ROUNDS = 5  # of the calibration of `limits`
 STRICTER = 0.01  # added to a critical value whose level does not hold
 FIXED_POINT = 12  # iterations
@@ -37,6 +36,8 @@ CLEARANCE = 1.0  # standard errors, at least, between the two ends of the path
 PARTS = np.linspace(1, 0.05, 39)  # of a group's decisions
 STRICTNESS = np.linspace(1, 2.5, 31)  # factors of an error
 FAR = 1e30  # a logit that no score exceeds
+
+Chances = Callable[[np.ndarray], np.ndarray]
 
 
 class Path(NamedTuple):
@@ -280,13 +281,17 @@ def _calibrate(n1: int, n0: int, line: Line, level: float) -> np.ndarray:
     points = line.grid(10 + COARSE / error)
     fine = line.grid(min(10 + FINE / error, WORK / (_width(n0) + _width(n1))))
     critical = np.full(len(points), norm.isf(level))
+    error_at, bound_on = (
+        chances(n1, line.first(points), n0, points),
+        largest_error(n1, n0, line, fine),
+    )
     for _ in range(ROUNDS):
         found = _score_limits(n1, n0, line, critical, points)
-        errors = chances(found, n1, line.first(points), points)
+        errors = error_at(found)
         critical += 0.8 * (norm.isf(level) - norm.isf(errors.clip(1e-9, 0.5))).clip(-0.5, 0.5)
     for k in range(100):  # stricter, until the level holds
         found = _score_limits(n1, n0, line, critical, points)
-        errors = largest_error(found, n1, line, fine)
+        errors = bound_on(found)
         if (errors <= level).all():
             return found
         short = norm.isf(level) - norm.isf(errors.clip(level, 1 - 1e-9))
@@ -319,33 +324,31 @@ def _score_limits(
     return np.minimum.accumulate(found[::-1])[::-1]
 
 
-def largest_error(limit: np.ndarray, n1: int, line: Line, rates: np.ndarray) -> np.ndarray:
+def largest_error(n1: int, n0: int, line: Line, rates: np.ndarray) -> Chances:
     """Return a bound on the chance of a rejection for p0 in each cell and p1 above the line.
 
-    Parameters
-    ----------
-    limit
-        The largest counts of group 1 that reject, which do not fall, ``(n0 + 1,)``.
-    rates
-        The ends of the cells.
+    `rates` are the ends of the cells. Between two of them the chance is at most what it is for the
+    larger p0 and the smaller p1.
     """
-    return chances(limit, n1, line.first(rates[:-1]), rates[1:])
+    return chances(n1, line.first(rates[:-1]), n0, rates[1:])
 
 
-def chances(limit: np.ndarray, n1: int, p1: np.ndarray, p0: np.ndarray) -> np.ndarray:
-    """Return the chance of a rejection at each pair of rates, rounded up."""
-    n0, found = len(limit) - 1, []
-    block = max(1, BLOCK // (_width(n0) + _width(n1)))
-    for k in range(0, len(p0), block):
-        first0, mass0 = _binomial(n0, p0[k : k + block])
-        first1, mass1 = _binomial(n1, p1[k : k + block])
-        below = np.cumsum(mass1, axis=1)
-        at = limit[first0[:, None] + np.arange(mass0.shape[1])] - first1[:, None]
-        reject = np.take_along_axis(below, at.clip(0, below.shape[1] - 1), axis=1)
-        chance = (mass0 * np.where(at < 0, 0.0, reject)).sum(1)
-        missing = (1 - mass0.sum(1)).clip(0) + (1 - below[:, -1]).clip(0)
-        found.append(chance + missing + 1e-11)  # rounding
-    return np.concatenate(found)
+def chances(n1: int, p1: np.ndarray, n0: int, p0: np.ndarray) -> Chances:
+    """Return the chances of a rejection at pairs of rates, rounded up, as a function of limits.
+
+    The limits are the largest counts of group 1 that reject, which do not fall, ``(n0 + 1,)``.
+    """
+    (first0, mass0), (first1, mass1) = _binomial(n0, p0), _binomial(n1, p1)
+    below = np.cumsum(mass1, axis=1)
+    counts, top = first0[:, None] + np.arange(mass0.shape[1]), below.shape[1] - 1
+    missing = (1 - mass0.sum(1)).clip(0) + (1 - below[:, -1]).clip(0) + 1e-11  # rounding
+
+    def of(limit: np.ndarray) -> np.ndarray:
+        at = limit[counts] - first1[:, None]
+        reject = np.take_along_axis(below, at.clip(0, top), axis=1)
+        return np.asarray(np.einsum("ij,ij->i", mass0, np.where(at < 0, 0.0, reject)) + missing)
+
+    return of
 
 
 def _width(n: int) -> int:
