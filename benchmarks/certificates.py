@@ -30,7 +30,7 @@ from pfedfair.runs import Run, certification
 from pfedfair.theory.certificates import Path, choose, path_of
 
 TARGET, JOINT = 0.05, 0.05
-BINS = 200
+BINS = 2000
 CENTRES = (np.arange(BINS) + 0.5) / BINS
 SITES = 3, 5, 10, 30, 100
 ROWS = 100, 300, 1_000, 3_000, 10_000, 20_000
@@ -90,18 +90,18 @@ def simulate(federations: int, seed: int) -> None:
             if k % 100 == 99:
                 print(f"{k + 1}: {np.mean([false > 0 for *_, false in found]):.3f}", flush=True)
         sites, certified, false = np.array(found).T
-        any_false = (false > 0).mean()
+        any_false, most = (false > 0).mean(), certified >= 0.9 * sites
         error = (any_false * (1 - any_false) / number) ** 0.5
         print(
             f"random decisions for up to {randomised:.0%} of the rows: {number:,} federations, "
             f"{sites.sum():,} sites, {certified.sum() / sites.sum():.0%} certified; any false "
             f"certificate in {any_false:.1%} (standard error {error:.1%}) of the federations, "
-            f"{false.sum()} sites in all"
+            f"{false.sum()} sites in all; of the {most.sum()} federations with at least 90 % of the "
+            f"sites certified in {(false[most] > 0).mean():.1%}"
         )
         for m in np.unique(sites):
-            of = sites == m
-            print(f"  {m:4d} sites: {(false[of] > 0).mean():.1%} of {of.sum()}, "
-                  f"{certified[of].sum() / sites[of].sum():.0%} certified")  # fmt: skip
+            of = most & (sites == m)
+            print(f"  of these with {m} sites: {(false[of] > 0).mean():.1%} of {of.sum()}")
 
 
 def fedfaire(
