@@ -96,8 +96,8 @@ def simulate(federations: int, seed: int) -> None:
             f"random decisions for up to {randomised:.0%} of the rows: {number:,} federations, "
             f"{sites.sum():,} sites, {certified.sum() / sites.sum():.0%} certified; any false "
             f"certificate in {any_false:.1%} (standard error {error:.1%}) of the federations, "
-            f"{false.sum()} sites in all; of the {most.sum()} federations with at least 90 % of the "
-            f"sites certified in {(false[most] > 0).mean():.1%}"
+            f"{false.sum()} sites in all; of the {most.sum()} federations with at least 90 % of "
+            f"the sites certified in {(false[most] > 0).mean():.1%}"
         )
         for m in np.unique(sites):
             of = most & (sites == m)
