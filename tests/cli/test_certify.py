@@ -12,7 +12,7 @@ def test_train_certifies_and_names_who_is_not(pfedfair, tmp_path):
     assert code == 0
     assert card["certificate"]["target_ddp"] == 0.2
     assert len(card["certificate"]["certified"]) == 5
-    assert "All 5 clients have a certificate of a gap of at most 0.2" in out
+    assert "Certified jointly with 95 % confidence, a gap of at most 0.2: all 5 clients." in out
     assert (tmp_path / "certified" / "report.html").exists()
 
 

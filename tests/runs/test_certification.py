@@ -59,8 +59,10 @@ def test_certified_gaps_are_within_the_target_on_many_new_rows(run):
 def test_a_sentence_names_who_is_certified_and_what_the_others_lack(run):
     text = certification.describe(run)
     names = run.federation.partition.names
-    assert text.startswith("Certified, jointly with 95% confidence, a gap of at most 0.1: clients")
-    assert f"Without a certificate: {names[2]} (about " in text
+    certified = ", ".join(names[i] for i in (0, 1, 3))
+    first = f"Certified jointly with 95 % confidence, a gap of at most 0.1: {certified}. "
+    assert text.startswith(f"{first}Not certified: {names[2]}; about ")
+    assert text.endswith(" more rows would do.")
 
 
 def test_own_rows_make_neither_scorer_nor_path(frame, run):

@@ -13,6 +13,7 @@ A client without a certificate keeps the model that is trained on all clients, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,9 @@ def certify(run: Run, on_work: Callable[[float], None] = lambda work: None) -> R
         for i in fold.tolist():
             rule, facts = _client(run, i, fitted.server, level)
             facts = dict(rules[i].facts) | facts
-            if rule is not None:
+            if rule is None:
+                rules[i] = copy(rules[i])
+            else:
                 rules[i], theta[i] = rule, fitted.w
             rules[i].facts = facts
     return replace(run, fitted=run.fitted._replace(theta=theta, rules=rules))
@@ -93,33 +96,35 @@ def trainings(federation: Federation) -> int:
 
 
 def describe(run: Run) -> str:
-    """Return who is certified, and what the others lack, in a sentence or two; "" without."""
+    """Return who is certified, and how many more rows the others need; "" without certificates."""
     about = run.certificate
     if about is None:
         return ""
     names, rules = run.federation.partition.names, run.fitted.rules
-    without = {name: rule.facts["enough_rows"] - n for name, rule, n in
-               zip(names, rules, run.federation.sizes, strict=True)
-               if not rule.facts["certified"]}  # fmt: skip
+    more = {name: rule.facts["enough_rows"] - n for name, rule, n in
+            zip(names, rules, run.federation.sizes, strict=True)
+            if not rule.facts["certified"]}  # fmt: skip
     what = f"a gap of at most {about['target_ddp']:g}"
-    joint = f"jointly with {about['confidence']:.0%} confidence"
-    if not without:
-        return f"All {len(names)} clients have a certificate of {what}, {joint}."
-    if len(without) == len(names):
-        first = f"No client has a certificate of {what}"
-    else:
-        first = (f"Certified, {joint}, {what}: clients "
-                 f"{abbreviate(about['certified'], NAMED)}")  # fmt: skip
-    return f"{first}. Without a certificate: {_missing(without)}."
+    if len(more) == len(names):
+        return f"No client's rows certify {what}: {_more_rows([*more.values()])}."
+    joint = f"Certified jointly with {100 * about['confidence']:g} % confidence, {what}"
+    if not more:
+        return f"{joint}: all {len(names)} clients."
+    return (
+        f"{joint}: {abbreviate(about['certified'], NAMED)}. Not certified: "
+        f"{abbreviate([*more], NAMED)}; {_more_rows([*more.values()])}."
+    )
 
 
-def _missing(without: dict[str, float]) -> str:
-    """Name clients, with the number of rows that would do."""
-    named = []
-    for name, rows in without.items():
-        more = f"about {max(rows, 1):,.0f} more rows" if np.isfinite(rows) else "rows of one group"
-        named.append(f"{name} ({more} would do)")
-    return abbreviate(named, NAMED)
+def _more_rows(numbers: Sequence[float]) -> str:
+    """Say how many more rows clients need; none are enough where a group is absent."""
+    finite = [max(number, 1.0) for number in numbers if np.isfinite(number)]
+    if not finite:
+        return "there are rows of one group only"
+    low, high = (f"{round(end, -2 if end > 1000 else -1) or 1:,.0f}"
+                 for end in (min(finite), max(finite)))  # fmt: skip
+    each = " each" if len(finite) > 1 else ""
+    return f"about {low if low == high else f'{low} to {high}'} more rows{each} would do"
 
 
 def _client(run: Run, i: int, server: State, level: float) -> tuple[Rule | None, dict[str, float]]:

@@ -157,7 +157,8 @@ def choose(
     below = np.stack([np.searchsorted(*of_group) for of_group in each], axis=1)
     counts = below if path.usual else rows - below
     planned = plan(path, rows, target, level, randomised)
-    sound = np.flatnonzero(certified(counts, rows, target, planned))
+    drawn = (counts * (np.array(planned.parts) < 1)).sum(1) / rows.sum()
+    sound = np.flatnonzero(certified(counts, rows, target, planned) & (drawn <= randomised))
     rates = counts / rows
     if len(sound) == 0:
         fair = rates[np.abs(np.diff(rates, axis=1)[:, 0]).argmin()]
