@@ -15,6 +15,11 @@ them. The counts move the same way: if any rule up to u is rejected, u is. Whate
 by looking at the same rows, among those for which "the gap is at least m" is rejected at level
 :math:`\alpha` and "at most -m" is rejected at level :math:`\beta`, its true gap is within m but
 with a chance of :math:`\alpha + \beta`. No fixed start or order of the rules is needed.
+
+**Mixtures.** If only parts :math:`a_1, a_0` of the groups' decisions are the rule's and the others
+are the usual decision, at random, the gap is :math:`a_1 p_1 - a_0 p_0` for the rates of the other
+decision, and all of the above holds with the line :math:`a_1 p_1 = a_0 p_0 + m`. Parts and levels
+follow from the group sizes and other clients' rows (`plan`).
 """
 
 from collections.abc import Callable, Sequence
