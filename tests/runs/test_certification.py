@@ -115,3 +115,21 @@ def test_what_has_no_proof_is_refused(method, options, match):
     federation = data.federate(plan, 0, options.get("aware", True))
     with pytest.raises(pff.InputError, match=match):
         pff.train(federation, method, certify=True)
+
+
+def test_new_rows_certify_a_rule_of_a_saved_run(frame, tmp_path):
+    run = pff.train(federated(frame), pff.methods.Transport(**SETTINGS), network="additive")
+    run.save(tmp_path)
+    new, many = people((3000,), seed=4), people((40_000,), seed=5)
+    model = pff.personalise(tmp_path, new.drop(columns="hired"), certify=True)
+    facts = model.predictor.rule.facts
+    assert facts["certified"] == 1
+    assert facts["certificate_level"] == 0.95
+    group, _ = pd.factorize(many["sex"])
+    decided = model.decide(many)
+    assert abs(decided[group == 0].mean() - decided[group == 1].mean()) <= 0.1
+    with pytest.raises(pff.InputError, match=r"do not certify the target: about .* more rows"):
+        pff.personalise(tmp_path, new[:200], certify=True)
+    one_group = new[new["sex"] == "m"]
+    with pytest.raises(pff.InputError, match="rows of one group only"):
+        pff.personalise(tmp_path, one_group, certify=True)

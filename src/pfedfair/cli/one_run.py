@@ -100,6 +100,9 @@ def personalise(
     name: Annotated[str, "The new client's name."] = "newcomer",
     target_ddp: options.TargetDDP = None,
     confidence: options.Confidence = None,
+    certify: Annotated[
+        bool, "Certify the target for this client, from rows that were not in training."
+    ] = False,
     out: Annotated[Path | None, "Folder for its model."] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -113,13 +116,16 @@ def personalise(
     if out is not None:
         options.new_folder(out)
     with terminal.notes(quiet):
-        model = newcomer.personalise(run, people, name, out, **changes)
+        model = newcomer.personalise(run, people, name, out, certify=certify, **changes)
     if not quiet:
         with warnings.catch_warnings():  # the same as above
             warnings.simplefilter("ignore", UnseenWarning)
             rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
         view = one_run.newcomer(model, rates, f"{name}: {len(people)} rows")
         report.terminal.show(view, terminal.console)
+        if certify:
+            level = model.predictor.rule.facts["certificate_level"]
+            terminal.say(f"Certified with {100 * level:g} % confidence.")
         if out is not None:
             terminal.say(f"Saved to {out}: model.safetensors, run.json")
 

@@ -24,6 +24,7 @@ from pfedfair._util import seeds
 from pfedfair._util.errors import InputError, option
 from pfedfair._util.notebook import abbreviate
 from pfedfair.data.tables import encoder as inputs
+from pfedfair.data.task import Task
 from pfedfair.engines.local import fit
 from pfedfair.federation import Federation, encoded
 from pfedfair.methods import Clients, Method, State
@@ -45,13 +46,7 @@ NAMED = 20  # clients that a sentence names
 def fit_encoder(federation: Federation, algorithm: Method) -> Federation:
     """Return the federation, encoded without the rows that certify; refuse what has no proof."""
     data, part, task = federation.data, federation.partition, federation.table.task
-    if not algorithm.supports.certificates:
-        raise InputError(f"{type(algorithm).__name__} has no rules to certify: take transport.")
-    if not (task.binary and task.aware and algorithm.criterion == "dp"):
-        raise InputError(
-            "A certificate is for two groups, two classes, demographic parity (dp), and S as an "
-            "input: leave out --certify, or change these."
-        )
+    check(algorithm, task)
     if data.weight is not None or data.persons is not None:
         raise InputError(
             "A certificate counts rows as independent and alike: leave out "
@@ -64,6 +59,17 @@ def fit_encoder(federation: Federation, algorithm: Method) -> Federation:
     return encoded(data, part, encoder, task.aware, federation.seed)
 
 
+def check(algorithm: Method, task: Task) -> None:
+    """Refuse a method without a path of rules, and a task without a proof."""
+    if not algorithm.supports.certificates:
+        raise InputError(f"{type(algorithm).__name__} has no rules to certify: take transport.")
+    if not (task.binary and task.aware and algorithm.criterion == "dp"):
+        raise InputError(
+            "A certificate is for two groups, two classes, demographic parity (dp), and S as an "
+            "input: leave out --certify, or change these."
+        )
+
+
 def certify(run: Run, on_work: Callable[[float], None] = lambda work: None) -> Run:
     """Return the run with a certified rule at each client whose rows allow one.
 
@@ -71,7 +77,7 @@ def certify(run: Run, on_work: Callable[[float], None] = lambda work: None) -> R
     at which confidence level, and about how many rows would be enough if it is not.
     """
     count = len(run.federation)
-    level = (1 - (getattr(run.algorithm, "confidence", None) or CONFIDENCE)) / count
+    level = error_of(run.algorithm) / count
     theta, rules = run.fitted.theta.clone(), list(run.fitted.rules)
     parts = trainings(run.federation)
     for fold in np.array_split(np.arange(count), parts):
@@ -80,7 +86,9 @@ def certify(run: Run, on_work: Callable[[float], None] = lambda work: None) -> R
         fitted = fit(others, run.algorithm, run.network, run.seed,
                      on_work=lambda part: on_work(part / parts))  # fmt: skip
         for i in fold.tolist():
-            rule, facts = _client(run, i, fitted.server, level)
+            shares, scores = run.federation.partition.shares[i], _scores(run, i, fitted.server)
+            rule, facts = certified_rule(run.algorithm, fitted.server, shares, scores, level)
+            facts["enough_rows"] /= 1 - ENCODED
             facts = dict(rules[i].facts) | facts
             if rule is None:
                 rules[i] = copy(rules[i])
@@ -106,45 +114,65 @@ def describe(run: Run) -> str:
             if not rule.facts["certified"]}  # fmt: skip
     what = f"a gap of at most {about['target_ddp']:g}"
     if len(more) == len(names):
-        return f"No client's rows certify {what}: {_more_rows([*more.values()])}."
+        return f"No client's rows certify {what}: {more_rows([*more.values()])}."
     joint = f"Certified jointly with {100 * about['confidence']:g} % confidence, {what}"
     if not more:
         return f"{joint}: all {len(names)} clients."
     return (
         f"{joint}: {abbreviate(about['certified'], NAMED)}. Not certified: "
-        f"{abbreviate([*more], NAMED)}; {_more_rows([*more.values()])}."
+        f"{abbreviate([*more], NAMED)}; {more_rows([*more.values()])}."
     )
 
 
-def _more_rows(numbers: Sequence[float]) -> str:
+def more_rows(numbers: Sequence[float]) -> str:
     """Say how many more rows clients need; none are enough where a group is absent."""
     finite = [max(number, 1.0) for number in numbers if np.isfinite(number)]
     if not finite:
-        return "there are rows of one group only"
+        return "they have rows of one group only"
     low, high = (f"{round(end, -2 if end > 1000 else -1) or 1:,.0f}"
                  for end in (min(finite), max(finite)))  # fmt: skip
     each = " each" if len(finite) > 1 else ""
     return f"about {low if low == high else f'{low} to {high}'} more rows{each} would do"
 
 
-def _client(run: Run, i: int, server: State, level: float) -> tuple[Rule | None, dict[str, float]]:
-    """Return a client's certified rule, if any, by a state of the server to which it sent nothing.
+def error_of(algorithm: Method) -> float:
+    """Return the chance that any certificate fails: 1 less the method's confidence level."""
+    return 1 - (getattr(algorithm, "confidence", None) or CONFIDENCE)
 
-    With it, facts.
+
+def certified_rule(
+    algorithm: Method,
+    server: State,
+    shares: np.ndarray,
+    scores: Sequence[np.ndarray],
+    level: float,
+) -> tuple[Rule | None, dict[str, float]]:
+    """Return a client's certified rule, or None, and facts about its certificate.
+
+    Parameters
+    ----------
+    server
+        A state of the server that does not depend on the rows that certify.
+    shares
+        The client's shares of the groups, ``(2,)``.
+    scores
+        The logits of the rows that certify, in order, of each group.
+    level
+        The chance that the rule's gap exceeds the target.
     """
-    target, scores = run.algorithm.target, _scores(run, i, server)
+    target = algorithm.target
     assert target is not None
     facts = {"certified": 0.0, "certificate_level": 1 - level, "enough_rows": np.inf}
     if not all(map(len, scores)):
         return None, facts
-    path = run.algorithm.path(server, run.federation.partition.shares[i])
+    path = algorithm.path(server, shares)
     path = path._replace(thresholds=path.thresholds.astype(np.float32))  # as in a rule
-    randomised = getattr(run.algorithm, "max_randomised", MAX_RANDOMISED)
+    randomised = getattr(algorithm, "max_randomised", MAX_RANDOMISED)
     found = choose(path, scores, target, level, randomised)
+    facts["enough_rows"] = found.enough
     if found.rule is None:
-        return None, facts | {"enough_rows": found.enough / (1 - ENCODED)}
-    facts |= {"certified": 1.0, "enough_rows": np.nan}
-    facts |= {"known_to": 1.96 * found.error, "certainty_cost": found.lost}
+        return None, facts
+    facts |= {"certified": 1.0, "known_to": 1.96 * found.error, "certainty_cost": found.lost}
     return _rule(path.thresholds[found.rule], found.parts, path.usual), facts
 
 
