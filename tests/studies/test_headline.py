@@ -105,7 +105,8 @@ def test_too_small_sites_and_what_would_do():
 def test_certificates_of_some_sites():
     text = answer(
         results(GOOD, GOOD, WIDE, WIDE), certified=[True, True, False, False],
-        enough_rows=[NAN, NAN, 1400.0, 4300.0], too_small=[False, False, False, True],
+        certificate_rows=[0, 0, 1400.0, 4300.0], too_small=[False, False, False, True],
+        enough_rows=[0, 0, 0, 4300.0],
     )  # fmt: skip
     assert text.startswith(
         "2 of 4 sites (sites a and b) have a certificate: the gap (DDP) is at most 0.05 at all of "
@@ -116,13 +117,13 @@ def test_certificates_of_some_sites():
     every = answer(results(GOOD, GOOD), certified=True)
     assert every.startswith("All 2 sites have a certificate: the gap (DDP) is at most 0.05 at all")
     assert "made to keep" not in every
-    one = answer(results(GOOD, WIDE), certified=[True, False], enough_rows=[NAN, 1400.0])
+    one = answer(results(GOOD, WIDE), certified=[True, False], certificate_rows=[0, 1400.0])
     assert one.startswith(
         "1 of 2 sites (site a) has a certificate: the gap (DDP) is at most 0.05 there"
     )
     assert "; the other would need about 1,400 more rows. The other site" in one
     assert "The only site has no certificate; it would need about 1,400 more rows." in answer(
-        results(WIDE), certified=False, enough_rows=1400.0
+        results(WIDE), certified=False, certificate_rows=1400.0
     )
     none = answer(results(WIDE, WIDE), certified=False)
     assert none.startswith(

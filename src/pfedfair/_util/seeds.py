@@ -3,7 +3,7 @@
 import numpy as np
 
 PARTITION, INIT, MINIBATCH, POSTERIOR, HELD, NOISE, GUARANTEE, TIES, DUMMY, ADVERSARY = range(10)
-PERSONS, NOISE_FLOOR = 10, 11
+PERSONS, NOISE_FLOOR, CERTIFICATE = 10, 11, 12
 
 
 def generator(seed: int, *purpose: int) -> np.random.Generator:

@@ -43,6 +43,7 @@ from pfedfair.models import Network
 from pfedfair.models.optimisers import OPTIMISERS, Step
 from pfedfair.penalties.objective import Objective
 from pfedfair.rules import Likeliest, Rule
+from pfedfair.theory.certificates import Path
 
 __all__ = [
     "ANY_TASK", "BY_GRADIENTS", "FORMAT", "TARGETS", "Answer", "Averaged", "Clients", "Cost",
@@ -73,6 +74,8 @@ class Supports:
         head takes effect wherever it trains.
     linear_only
         The network must be linear in its parameters.
+    certificates
+        It has a path of rules for a client of which it has seen nothing, see `Method.path`.
     """
 
     many_groups: bool = False
@@ -82,6 +85,7 @@ class Supports:
     blind: bool = False
     wrapping: bool = False
     linear_only: bool = False
+    certificates: bool = False
 
 
 ANY_TASK = Supports(many_groups=True, many_classes=True, criteria=True, blind=True)
@@ -317,6 +321,13 @@ class Method(Phase):
     ) -> Rule:
         """Return the rule of a client that joins later, from its rows' scores and groups."""
         raise InputError(f"{type(self).__name__} cannot take in a client without training again.")
+
+    def path(self, server: State, shares: np.ndarray) -> Path:
+        """Return rules, of which one can be certified, for a client that was not in training.
+
+        They depend on the server's state and the client's `shares` of two groups, ``(2,)``, only.
+        """
+        raise InputError(f"{type(self).__name__} has no rules to certify: take transport.")
 
 
 _objective = lru_cache(Objective)  # used in every step

@@ -31,6 +31,7 @@ class Training:
     network: Network
     seed: int
     rounds: int
+    certify: bool = False
     round: int = 0
     w: Tensor | None = None  # the global model after this round, a copy
 

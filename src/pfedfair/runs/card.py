@@ -51,6 +51,7 @@ def card_of(run: Run) -> dict[str, Any]:
         "versions": versions(),
         "command": run.command,
         "sent": [one._asdict() | {"tensors": list(one.tensors)} for one in run.fitted.sent],
+        "certificate": run.certificate,
         "metrics": metrics_of(run),
     }
 

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair.data.tables.aliases import select_sensitive
-from pfedfair.runs import draws
+from pfedfair.data.task import Task
+from pfedfair.methods import Method, State
+from pfedfair.rules import Rule
+from pfedfair.runs import certification, draws
 from pfedfair.runs.model import PersonalModel, read_model, write_model
 
 # The fields of the run's card that a new client's card has.
@@ -29,6 +32,7 @@ def personalise(
     name: str = "newcomer",
     out: str | Path | None = None,
     module: nn.Module | None = None,
+    certify: bool = False,
     **changes: Any,
 ) -> PersonalModel:
     """Make a client's model from a run of such a method and the client's unlabelled rows.
@@ -43,6 +47,9 @@ def personalise(
         Folder for the model; `load_model(out, name)` reads it.
     module
         The same torch module, if the run's network is one; see `load_model`.
+    certify
+        Whether to certify the rule, for this client only; rows that are too few are refused. None
+        of them may have been in training.
     changes
         Another ``target_ddp`` or ``confidence`` than the run's.
     """
@@ -58,7 +65,10 @@ def personalise(
               if at.startswith("server.")} | {"w": saved.tensors["w"]}  # fmt: skip
     rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)
     logits = model.predictor.logits(x, s, saved.encoder)
-    rule = algorithm.newcomer(server, logits, s, rng, saved.task)
+    if certify:
+        rule = _certified(algorithm, saved.task, server, logits, s)
+    else:
+        rule = algorithm.newcomer(server, logits, s, rng, saved.task)
     key = draws.of_client(saved.key, name)
     model = saved.model(model.predictor.theta, rule, name).with_key(key)
     if out is not None:
@@ -74,6 +84,23 @@ def personalise(
             of_server | {"theta": model.predictor.theta[None]}, about,
         )  # fmt: skip
     return model
+
+
+def _certified(algorithm: Method, task: Task, server: State, logits: Tensor, s: Tensor) -> Rule:
+    """Return a certified rule; refuse rows that do not allow one."""
+    certification.check(algorithm, task)
+    scores = [np.sort(logits[s == z, 0].numpy()) for z in (0, 1)]
+    shares = np.array([len(of_group) / len(s) for of_group in scores])
+    level = certification.error_of(algorithm)
+    rule, facts = certification.certified_rule(algorithm, server, shares, scores, level)
+    if rule is None:
+        more = facts["certificate_rows"] - len(s)
+        why = "they are of one group only"
+        if np.isfinite(more):
+            why = f"about {max(float(f'{more:.2g}'), 1):,.0f} more would do"
+        raise InputError(f"These rows do not certify the target: {why}.")
+    rule.facts = facts
+    return rule
 
 
 def rates(model: PersonalModel, rows: pd.DataFrame, sensitive: str) -> pd.DataFrame:

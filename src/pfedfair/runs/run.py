@@ -423,8 +423,23 @@ class Run:
             cost=accuracy - measured["accuracy"], constant=measured["constant"]
         )
 
+    @cached_property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """The joint confidence, the target and the certified clients; None without certificates."""
+        facts = [rule.facts for rule in self.fitted.rules]
+        if "certified" not in facts[0]:
+            return None
+        names = self.federation.partition.names
+        return {
+            "confidence": 1 - sum(1 - of_rule["certificate_level"] for of_rule in facts),
+            "target_ddp": self.algorithm.target,
+            "certified": [n for n, of in zip(names, facts, strict=True) if of["certified"]],
+        }
+
     def retarget(self, **changes: Any) -> Self:
         """Return this run with another target_ddp or confidence, without training or messages."""
+        if self.certificate is not None:
+            raise InputError("A certificate is for one target: train again for another.")
         algorithm = self.algorithm.retarget(**changes)
         rules = list(algorithm.rules(self.fitted.server, self.fitted.own, self._clients()))
         return replace(self, algorithm=algorithm, fitted=self.fitted._replace(rules=rules))

@@ -22,7 +22,7 @@ from pfedfair.methods import Method, State
 from pfedfair.methods.defaults import make_for
 from pfedfair.methods.phases import total_rounds
 from pfedfair.models import MLP, PIXELS, Network, Pixels
-from pfedfair.runs import history
+from pfedfair.runs import certification, history
 from pfedfair.runs.callbacks import Callback, Training
 from pfedfair.runs.run import Run
 
@@ -109,6 +109,7 @@ def train(
     on_work: Callable[[float], None] = lambda work: None,
     callbacks: Sequence[Callback] = (),
     measure_every: int | None = None,
+    certify: bool = False,
     **settings: Any,
 ) -> Run:
     """Train one method on a federation, all clients in this process.
@@ -128,8 +129,10 @@ def train(
     measure_every
         Rounds between two measurements of the global model for `Run.history`; by default so many
         that measuring takes less than a tenth of the time; 0 is never.
+    certify
+        Whether to certify clients' gaps, see `pfedfair.runs.certification`.
     """
-    training = prepare(federation, algorithm, seed, network, **settings)
+    training = prepare(federation, algorithm, seed, network, certify, **settings)
     return run_training(training, on_work, callbacks, measure_every)
 
 
@@ -138,14 +141,17 @@ def prepare(
     algorithm: Method | str,
     seed: int = 0,
     network: Network | str | None = None,
+    certify: bool = False,
     **settings: Any,
 ) -> Training:
     """Return what a training needs, or refuse incompatible arguments; see `train`."""
     algorithm, seed = named(federation, algorithm, settings), to_int("seed", seed)
     if seed < 0:
         raise InputError(f"seed must be at least 0, got {seed}.")
+    if certify:
+        federation = certification.fit_encoder(federation, algorithm)
     network = choose_network(federation, algorithm, network)
-    return Training(federation, algorithm, network, seed, total_rounds(algorithm.phases))
+    return Training(federation, algorithm, network, seed, total_rounds(algorithm.phases), certify)
 
 
 def run_training(
@@ -178,7 +184,14 @@ def run_training(
     try:
         for one in callbacks:
             one.on_train_begin(state)
-        run = _train(federation, algorithm, seed, network, on_work, on_round)
+        shared = 1.0 if not training.certify else 1 / (1 + certification.trainings(federation))
+
+        def on_part(part: float) -> None:
+            on_work(shared * part)
+
+        run = _train(federation, algorithm, seed, network, on_part, on_round)
+        if training.certify:
+            run = certification.certify(run, lambda part: on_work((1 - shared) * part))
         run = replace(run, curve=tuple(curve), seconds=run.seconds - spent)
         _warn(run)
         for one in callbacks:

@@ -155,7 +155,7 @@ def by_chance(n: int, confidence: float) -> str:
 
 def _certificate(names: Sequence[str], has: np.ndarray, rules: pd.DataFrame, claim: Claim) -> str:
     n, number = len(names), int(has.sum())
-    needed = words.column(rules, "enough_rows")[~has]
+    needed = words.column(rules, "certificate_rows")[~has]
     more = ""
     if number < n and np.all(needed > 0):
         who = "it" if n == 1 else "each" if not number else "the others" if n - number > 1 else (

@@ -83,7 +83,8 @@ from pfedfair.methods.transport.counts import cells_for
 from pfedfair.methods.transport.solver import Solver
 from pfedfair.models import Both, Network
 from pfedfair.rules import Lookup, Rule, Thresholds
-from pfedfair.theory.belief import Belief
+from pfedfair.theory.belief import Belief, shapes_of
+from pfedfair.theory.certificates import Path, path_of
 
 OWN, POOL = 0.0, 1e9  # kappa: a client's own rows only, or the pooled ones
 PREFERENCES = ("any", "up")
@@ -183,7 +184,7 @@ class Transport(Composite):
 
     @property
     def supports(self) -> Supports:
-        return replace(ANY_TASK, linear_only=self.trainer.supports.linear_only)
+        return replace(ANY_TASK, linear_only=self.trainer.supports.linear_only, certificates=True)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -279,6 +280,10 @@ class Transport(Composite):
         shares = np.bincount(s, minlength=task.groups) / len(s)
         pool = server | {"counts": server["counts"].clamp(min=0)}  # noise may go below 0
         return self.solve(pool, counts, shares, rng, task)
+
+    def path(self, server: State, shares: np.ndarray) -> Path:
+        pooled = server["counts"].clamp(min=0).numpy()
+        return path_of(server["eta"][:, 1].numpy(), shapes_of(pooled), shares)
 
     def beliefs(self, server: State, own: State, clients: Clients) -> Belief:
         """Return every client's posterior of its score distributions."""

@@ -37,7 +37,7 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
     has the same targets.
     """
     own = run.algorithm.target
-    if own is None or not run.algorithm.dial.retargets:
+    if own is None or run.certificate or not run.algorithm.dial.retargets:
         return []
     _, rows, _ = measured_rows(run.federation.partition, protocol)
     scored = 0.0 if run.logits is not None else PER_WEIGHT * run.network.size
