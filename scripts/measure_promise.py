@@ -24,7 +24,7 @@ WAYS = {
     "estimate": {"confidence": 0.0},
     "confidence": {},
     "jointly": {"jointly": True},
-    "jointly, at any cost": {"jointly": True, "max_cost": 1.0},
+    "jointly at any cost": {"jointly": True, "max_cost": 1.0},
     "random draws": {"max_randomised": 1.0},
 }
 

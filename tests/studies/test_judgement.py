@@ -10,6 +10,7 @@ import pytest
 import pfedfair as pff
 from made_people import people
 from pfedfair import metrics
+from pfedfair.runs.predictor import count
 from pfedfair.studies import judgement, one_run, page
 from pfedfair.studies.page.run import results_of
 
@@ -34,7 +35,7 @@ def test_a_joint_claim_is_judged_by_joint_intervals(run):
     assert each.results["ddp_high"].to_list() == results["ddp_high"].to_list()
     joint = judgement.of_run(run, config(results, confidence=0.95, jointly=True), rules)
     rows = run.federation.partition.test
-    counts = run.counted(run.predictors, rows)
+    counts = count(run.predictors, run.federation.table, rows, run.draws)
     ends = metrics.confidence_intervals(counts, level=1 - 0.05 / 4)
     np.testing.assert_array_equal(joint.results["ddp_low"], ends["ddp_low"])
     np.testing.assert_array_equal(joint.results["ddp_high"], ends["ddp_high"])
@@ -48,7 +49,10 @@ def test_what_the_rules_change_is_counted_by_group(run):
     found = judgement.of_run(run, results_of(run), run.rules()).changes
     part, data = run.federation.partition, run.federation.data
     likeliest = [replace(one, rule=pff.rules.Likeliest()) for one in run.predictors]
-    after, before = (run.counted(each, part.test) for each in (run.predictors, likeliest))
+    after, before = (
+        count(each, run.federation.table, part.test, run.draws)
+        for each in (run.predictors, likeliest)
+    )
     after, before = (counts[..., 1].sum(-1) for counts in (after, before))
     np.testing.assert_array_equal(found.positive, before)
     np.testing.assert_array_equal(found.positive + found.gained - found.lost, after)

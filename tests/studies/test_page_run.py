@@ -142,7 +142,8 @@ def test_one_sentence_for_all_renderers(folder, document):
 
 
 def test_rows_of_a_live_run_and_of_its_folder_are_the_same(federation):
-    run = pff.train(federation, "transport", target_ddp=0.1, base="fedavg", rounds=3)
+    run = pff.train(federation, "transport", target_ddp=0.1, base="fedavg", rounds=3,
+                    confidence=0.0)  # fmt: skip
     found = report_of(run).document
     (arm,) = found["parts"][0]["arms"]
     close(arm["gap"], run.table()["ddp"].to_list())
@@ -179,7 +180,7 @@ def test_fewer_targets_for_more_sites(folder):
     run = pff.load_run(folder)
     assert 0.1 in slider.targets_of(run)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slider, "PER_CLIENT", 1.0)
+        patch.setattr(slider, "PER_CLIENT", 0.1)
         few = slider.targets_of(run)
         assert len(few) == slider.LEAST
         assert 0.1 in few
