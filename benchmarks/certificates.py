@@ -174,7 +174,7 @@ def runs(federation: pff.Federation, seed: int) -> Iterator[tuple[str, Run, np.n
     method = pff.make("transport", {"target_ddp": TARGET}, federation.data)
     every = np.ones(len(federation), bool)
     run = pff.train(federation, method, seed)
-    yield "best guess", run.retarget(confidence=None), every
+    yield "best guess", run.retarget(confidence=0.0), every
     yield "confidence .95", run.retarget(confidence=0.95), every
     first = pff.train(federation, method, seed, certify=True)
     for name, randomised in (("certificate", 0.05), ("certificate, randomised", 1.0)):

@@ -4,7 +4,7 @@
     python scripts/measure_promise.py acs --data FOLDER --rows 1125 --seeds 100 --ways jointly
     python scripts/measure_promise.py benefits.parquet --label ui --sensitive sex --client state
 
-Each client is measured as `train` does: on the pool of held-out rows where that is its default, else
+Each client is measured as `train` does: on the pool of held-out rows where that is the default, or
 on its own. z is the gap less the target, where the target is for the posterior mean, divided by the
 standard deviation of both the posterior and the test; it has mean 0 and standard deviation 1 if the
 posterior is right.
@@ -49,10 +49,11 @@ def words(way: str, found: pd.DataFrame) -> str:
     seeds = found.groupby("seed")
     z = found["z"][np.isfinite(found["z"])]
     calibrated = f"; z {z.mean():+.2f}, sd {z.std():.2f}" if way == "estimate" else ""
+    able = found["within"][found["too_small"] == 0]
     return (
         f"{way}: accuracy {100 * found['accuracy'].mean():.1f}, worst client "
-        f"{100 * seeds['accuracy'].min().mean():.1f}; within {TARGET}: {found['within'].mean():.1%} "
-        f"of clients, {found['within'][found['too_small'] == 0].mean():.1%} of those not too small, "
+        f"{100 * seeds['accuracy'].min().mean():.1f}; within {TARGET}: "
+        f"{found['within'].mean():.1%} of clients, {able.mean():.1%} of those not too small, "
         f"all of them in {seeds['within'].all().mean():.0%} of {len(seeds)} seeds; worst gap "
         f"{seeds['ddp'].max().mean():.3f}; randomised decisions {found['randomised'].mean():.1%}, "
         f"at most {found['randomised'].max():.1%}; too small {found['too_small'].mean():.0%}; one "
