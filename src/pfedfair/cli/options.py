@@ -59,12 +59,7 @@ Confidence = Annotated[
 Jointly = Annotated[bool, "All clients meet the target jointly at this confidence level."]
 MaxRandomised = Annotated[
     Real,
-    Option(
-        "--max-randomised",
-        "--most-lots",
-        help="The largest part of a client's rows whose decision may be a random draw; 0.05 if "
-        "left out.",
-    ),
+    "The largest part of a client's rows whose decision may be a random draw; 0.05 if left out.",
 ]
 Prefer = Annotated[
     Text, "up: no group gets fewer positive decisions than without a target; any if left out."

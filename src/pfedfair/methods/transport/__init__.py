@@ -34,8 +34,8 @@ of a group share a bin, and only as far as `max_randomised` allows.
 
 The limit holds at a confidence level: :math:`t_i` is the smallest for which that part of the
 posterior draws of the client's DDP is within the target. Where no :math:`t_i` is, the best pair of
-deterministic thresholds is searched that is (`pfedfair.theory.pairs`); if that costs too much
-accuracy, the client is too small for the target, and gets the rule with the least DDP by estimate.
+deterministic thresholds is searched that is (`pfedfair.theory.pairs`). If that costs more than
+`max_cost`, the client is too small for the target: its rule has the least affordable DDP.
 
 For more groups, more classes, other criteria than demographic parity, and S that is not known when
 decisions are made, step 4 is a linear program (`pfedfair.theory.program`). For more than two
@@ -107,9 +107,9 @@ class Transport(Composite):
     max_randomised
         The largest part of a client's rows whose decision may be a random draw. 0: none.
     max_cost
-        The most accuracy that deterministic thresholds may cost for the confidence level, where
-        those with a DDP of 0 by estimate do not reach it; beyond that a client is too small. They
-        also keep half of what the scores gain over one decision for all rows, or 1 - `max_cost`.
+        The most accuracy that the confidence level may cost; beyond that a client is too small, and
+        its rule has the least DDP by estimate at that cost. Nor may it cost more than half of what
+        the scores gain over one decision for all rows, or that part of it, if it is larger.
     prefer
         "up": no group gets fewer positive decisions than without a limit; "any" is more accurate.
     held

@@ -69,17 +69,23 @@ class Problem:
 
         Of decisions within smaller and smaller limits, the first that are within the target at the
         confidence level. If none are, deterministic thresholds that are, or a random mixture with
-        one decision for all rows, as far as these may cost accuracy and be random. Else the rows
-        are too few: decisions have the least gap by estimate.
+        one decision for all rows. None of these may cost more accuracy than `floor` leaves, nor be
+        random more often than allowed. Else the rows are too few: decisions have the least gap by
+        estimate that is affordable.
         """
-        first = self.decide(self.wish.target_ddp)
+        target = self.wish.target_ddp
+        first = self.decide(target)
         found, too_small = first, False
         if not self.meets_target(first):
-            found = self.decide(0.0)
+            floor = self.floor(first)
+            least = smallest(lambda x: self.right(self.decide(x)) >= floor, target)
+            found = self.decide(least)
             if self.meets_target(found):
-                limit = strictest(lambda x: self.meets_target(self.decide(x)), self.wish.target_ddp)
-                found = self.decide(limit)
-            elif others := self.others(found, first):
+                found = self.decide(
+                    least
+                    + largest(lambda x: self.meets_target(self.decide(least + x)), target - least)
+                )
+            elif others := self.others(found, floor):
                 found = max(others, key=self.right)
             else:
                 too_small = True
@@ -184,27 +190,31 @@ class Problem:
         positive = best_pair(right, labelled, limit, confidence, enough, lowest)
         return np.stack([1 - positive, positive], axis=-1)
 
-    def others(self, strict: np.ndarray, first: np.ndarray) -> list[np.ndarray]:
-        """Return decisions that meet the target where the `strict` ones of limit 0 do not.
+    @cached_property
+    def constant(self) -> float:
+        """The accuracy of one decision for all rows."""
+        return float(self.mass.sum((0, 2)).max())
 
-        `first` are those within the target by estimate, for the cost in accuracy.
-        """
+    def floor(self, first: np.ndarray) -> float:
+        """Return the least accuracy of decisions that replace the `first` ones."""
+        right, most = self.right(first), self.wish.max_cost
+        return right - min(most, max(PART, most) * max(right - self.constant, 0.0)) - ROUNDING
+
+    def others(self, strict: np.ndarray, floor: float) -> list[np.ndarray]:
+        """Return decisions that meet the target where the `strict` ones do not."""
         sharp = likeliest(strict.transpose(0, 2, 1)) if self.ordered else strict
         constant = np.zeros_like(sharp)
         constant[..., int(self.mass.sum((0, 2)).argmax())] = 1.0
         found = []
         if self.ordered and len(self.mass) == 2 and self.wish.confidence:
             pair = self.pair(*self.draws, self.wish.target_ddp, self.wish.confidence)
-            right = self.right(first)
-            gain, most = right - self.right(constant), self.wish.max_cost
-            cost = min(most, max(PART, most) * gain)
-            found += [pair] if self.right(pair) >= right - cost else []
+            found += [pair] if self.right(pair) >= floor else []
 
         def mix(part: float) -> np.ndarray:
             return np.asarray(part * sharp + (1 - part) * constant)
 
         if self.wish.max_randomised > 0:
-            part = strictest(lambda part: self.meets_target(mix(part)), 1.0)
+            part = largest(lambda part: self.meets_target(mix(part)), 1.0)
             found += [mix(part)] if part else []  # else one decision for all rows
         most = self.wish.max_randomised + ROUNDING
         return [one for one in found if self.meets_target(one) and self.randomised(one) <= most]
@@ -318,13 +328,18 @@ def is_fine(cut: monotonicity.Cut, mass: np.ndarray) -> bool:
     return cut.high == cut.low or bool(rows[int(cut.low)] <= FINE / len(rows) * rows.sum())
 
 
-def strictest(enough: Callable[[float], bool], limit: float) -> float:
+def largest(enough: Callable[[float], bool], limit: float) -> float:
     """Return the largest number below `limit` for which `enough` is true, or 0."""
     low, high = 0.0, limit
     for _ in range(12):
         middle = (low + high) / 2
         low, high = (middle, high) if enough(middle) else (low, middle)
     return low
+
+
+def smallest(enough: Callable[[float], bool], limit: float) -> float:
+    """Return the smallest number from 0 to `limit` for which `enough` is true, or `limit`."""
+    return 0.0 if enough(0.0) else limit - largest(lambda x: enough(limit - x), limit)
 
 
 def likeliest(weights: np.ndarray) -> np.ndarray:

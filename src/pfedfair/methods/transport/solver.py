@@ -23,7 +23,7 @@ class Facts(Mapping[str, float]):
         The accuracy lost to the confidence level, by the calibrated scores; 0 without.
     too_small
         1 if the client's rows are too few for the target at the confidence level: its rule is the
-        one with the least gap by estimate. Else 0.
+        one with the least gap by estimate that is affordable. Else 0.
     enough_rows
         About how many more rows of the client would do; 0 if none are needed, or no number would.
     enough_target, enough_confidence
