@@ -271,5 +271,5 @@ def hints(claim: Claim, found: Sequence[str]) -> list[str]:
     if "jointly" in claim.settings and not claim.jointly and by_chance(
         len(found), claim.confidence
     ):  # fmt: skip
-        return [f"{option('jointly', True)} keeps all sites within the target at once."]
+        return [f"{option('jointly', True)} makes it one promise on all sites."]
     return []
