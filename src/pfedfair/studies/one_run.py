@@ -285,6 +285,10 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
     absent = list(rates.loc[rates["rows"] == 0, "group"])
     if absent:
         notes.append(f"no rows of {', '.join(absent)}: the target does not hold for such rows.")
+    facts = model.predictor.rule.facts
+    if facts.get("too_small"):
+        ways = headline.remedies(pd.DataFrame([dict(facts)]))
+        notes.append(f"these rows are too few for the target at this confidence level: {ways}.")
     if (rates[rates["rows"] > 0].iloc[:, 2:] == 1).all().any():
         notes.append("all rows get the same decision: no other is within the target.")
     columns = [Column("group", "{group}"), Column("rows", "{rows:g}"), *columns]
