@@ -137,7 +137,7 @@ def test_theory_prints_cost_and_frontier(pfedfair):
 def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path):
     code, out, err = pfedfair(
         "train", "compas", "--method", "transport", "--target-ddp", 0.03, "--rounds", 8,
-        "--model", "mlp", "--out", "first",
+        "--model", "mlp", "--confidence", 0, "--out", "first",
     )  # fmt: skip
     assert code == 0, err
     text = " ".join(out.split())

@@ -25,7 +25,8 @@ def kept(tmp_path_factory):
 def first(pfedfair, csv, kept, tmp_path):
     """A copy of a run on people.csv, which is trained once, and the rows without labels."""
     if not kept.exists():
-        own = ("--method", "transport", "--rounds", 8, "--out", kept, "-q")
+        own = ("--method", "transport", "--rounds", 8, "--out", kept, "-q",
+               "--target-ddp", 0.01, "--max-randomised", 1)  # fmt: skip
         code, _, err = pfedfair("train", csv, *OWN, *own)
         assert code == 0, err
     copytree(kept, tmp_path / "first")

@@ -297,7 +297,7 @@ class OneMethod:
         """Return the method's name: as typed, or the usual one for the data."""
         if self.method is not None:
             return known("method", self.method, METHODS)
-        own = data.data not in (*DATASETS, *FACES) and not Path(data.data).is_dir()
+        own = data.data not in (*DATASETS, *FACES) and data.dataset.array is None
         able = data.weight is None or METHODS[OWN_METHOD].kind().supports.weights
         return OWN_METHOD if own and able and self.eta is None else PAPER_METHOD
 

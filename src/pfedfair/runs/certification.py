@@ -64,7 +64,7 @@ def check(algorithm: Method, task: Task) -> None:
     if not (task.binary and task.aware and algorithm.criterion == "dp"):
         raise InputError(
             "A certificate is for two groups, two classes, demographic parity (dp), and S as an "
-            "input: leave out --certify, or change these."
+            f"input: leave out {option('certify')}, or change these."
         )
 
 

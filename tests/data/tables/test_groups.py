@@ -383,7 +383,10 @@ def test_small_groups_are_merged_if_asked(pfedfair, own):
         (("--criterion", "nonsense"), "Unknown criterion 'nonsense': choose one of dp, eo, eopp"),
         (("--method", "fa"), "FA is made for two groups, the data has 6"),
         (("--method", "fairfed", "--criterion", "eo"), "FairFed supports demographic parity"),
-        (("--penalty", "pearson"), "pearson is made for two groups, .* one of kde, mi, hgr, ermi"),
+        (
+            ("--method", "pfedfair", "--penalty", "pearson"),
+            "pearson is made for two groups, .* one of kde, mi, hgr, ermi",
+        ),
         (("--method", "logofair", "--blind"), "LoGoFair is made for two groups|S must be an input"),
     ],
 )

@@ -280,7 +280,7 @@ def test_a_site_stops_answering_when_its_budget_is_spent(consortium):
         answer = order(grid, 100, "train", content, server)
         reasons.append(answer.error.reason if answer.has_error() else "")
         if not answer.has_error():
-            assert set(answer.content.array_records["arrays"]) == {"held", "trained"}
+            assert set(answer.content.array_records["arrays"]) == {"held", "trained", "clients"}
     assert reasons[:2] == ["", ""]
     assert "privacy budget is spent: its policy has epsilon = 1.2" in reasons[2]
     book = json.loads((consortium.folder / "state0" / "ledger.json").read_text())

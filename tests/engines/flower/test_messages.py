@@ -26,7 +26,7 @@ MORE = {
     "fedfact-in": {"w", "group", "positive"},
     "duan": {"w", "counts"},  # by group, label and decision
     # counts of scores, by group (and label); how clients differ
-    "transport": {"w", "held", "trained", "alike", "effects"},
+    "transport": {"w", "held", "trained", "clients", "alike", "effects"},
 }
 
 

@@ -130,5 +130,5 @@ def test_blind_clients_of_opposite_shares_lose_no_more_than_they_must(trust, mon
         best = fair_rule(eta, tilt, np.full(len(x), 1 / len(x)), 0.05).positive(eta, tilt)
         optimum = (best * eta + (1 - best) * (1 - eta)).mean()
         gap, right = on_fresh_rows(run.personal_model(i), rows, "dp")
-        assert gap < 0.05 + 0.03
+        assert gap < 0.05 + 0.04
         assert right > optimum - 0.015
