@@ -68,9 +68,9 @@ class Problem:
         """Return decisions ``(groups or 1, cells, classes)``, and facts about them.
 
         Of decisions within smaller and smaller limits, the first that are within the target at the
-        confidence level. If none are, deterministic thresholds that are, or a random mixture with
-        one decision for all rows. None of these may cost more accuracy than `floor` leaves, nor be
-        random more often than allowed. Else the rows are too few: decisions have the least gap by
+        confidence level, at an accuracy of at least `floor`. If none are, deterministic thresholds
+        that are, at the same price, or a mixture with one decision for all rows that is random no
+        more often than allowed. Else the rows are too few: decisions have the least gap by
         estimate that is affordable.
         """
         target = self.wish.target_ddp
