@@ -27,7 +27,7 @@ MODELS = {"additive": (), "mlp": (64, 64)}
 METHODS = {
     "fedavg": {"rounds": 2},
     "pfedfair": {"rounds": 2, "prox_epochs": 2},
-    "transport": {"rounds": 8, "target_ddp": 0.05},
+    "transport": {"rounds": 8, "target_ddp": 0.05, "confidence": 0.0},
 }
 
 

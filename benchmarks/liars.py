@@ -41,7 +41,7 @@ METHODS = {
     "fedavg-kde": {"alpha": 0.03, "eta": 0.5},
     "pfedfair": {"alpha": 0.03, "eta": 0.5},
     "newton": {},
-    "transport": {"target_ddp": 0.05},
+    "transport": {"target_ddp": 0.05, "confidence": 0.0},
 }
 Lie = Callable[[State, State, torch.Generator], State]  # from a message and the server's state
 

@@ -39,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         data = pff.load("adult", model="additive")
-        algorithm = pff.make("transport", {"target_ddp": 0.05}, data)
+        algorithm = pff.make("transport", {"target_ddp": 0.05, "confidence": 0.0}, data)
         pff.train(data.federate(pff.partition.fixed_shares()), algorithm).save(run)
         for kind in ("csv", "parquet"):
             people, out = Path(folder) / f"people.{kind}", Path(folder) / f"out.{kind}"

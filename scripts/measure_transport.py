@@ -53,7 +53,7 @@ def trained(seeds: Iterable[int] = SEEDS, validation: float = 0.2) -> Iterator[t
                 clients,
                 pff.train(
                     pff.load("adult").federate(plan, seed),
-                    make("transport", small, "adult"),
+                    make("transport", {"confidence": 0.0} | small, "adult"),
                     seed,
                 ),
             )
@@ -144,14 +144,14 @@ def confidence() -> None:
     for kappa in (50.0, 150.0, 1e3, 1e6):
         for learnt in (False, True):
             parts = []
-            for sure in (None, 0.95):
+            for sure in (0.0, 0.95):
                 gaps = simulated(kappa, sure, learnt)
                 parts.append(f"confidence {sure}: {100 * np.mean(gaps <= TARGET):.0f} %")
             prior = "learnt" if learnt else "flat"
             print(f"kappa {kappa:g}, {prior} prior, target kept: {', '.join(parts)}")
 
 
-def simulated(kappa: float, sure: float | None, learnt: bool, clients: int = 200) -> np.ndarray:
+def simulated(kappa: float, sure: float, learnt: bool, clients: int = 200) -> np.ndarray:
     """The true gaps of clients whose groups' shapes are Dirichlet draws around a pool's."""
     rng = np.random.default_rng(0)
     at = (np.arange(BINS) + 0.5) / BINS
@@ -236,7 +236,8 @@ def noise() -> None:
             data = from_frame(pd.DataFrame(columns), "y", "s")
             plan = pff.partition.by_column("site", test=0.7)
             federation = data.federate(plan, seed)
-            algorithm = Transport(rounds=12, alpha=0.05, target_ddp=0.0, bins=bins, epsilon=1.0)
+            algorithm = Transport(rounds=12, alpha=0.05, target_ddp=0.0, bins=bins, epsilon=1.0,
+                                  confidence=0.0)  # fmt: skip
             network = MLP(federation.encoder.width, (), groups=2)
             run = pff.train(federation, algorithm, seed, network)
             gaps += list(run.table()["ddp"])
