@@ -109,6 +109,7 @@ def exclusive(folder: Path) -> Iterator[None]:
                 ) from None
         sweep(folder)
         yield
+        sweep(folder)  # files of processes that were still ending
     finally:
         os.close(held)
 
