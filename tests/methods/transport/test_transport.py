@@ -117,6 +117,18 @@ def test_no_threshold_leaves_a_client(federation):
     }
 
 
+@pytest.mark.parametrize("number", [0.0, 2.0, float("nan")])
+def test_a_client_counts_as_one(federation, number):
+    """More would make the level of a joint promise stricter, fewer would make it looser."""
+    *_, played = listen(federation)
+    one = played[4]
+    message = {name: rows[0] for name, rows in one.sent.items()}
+    n = int(federation.sizes[0])
+    assert one.phase.impossible(message, one.server, [n]) == ""
+    lie = message | {"clients": torch.full((1,), number, dtype=torch.float64)}
+    assert "clients, not 1" in one.phase.impossible(lie, one.server, [n])
+
+
 def test_a_sum_is_all_that_the_server_needs(federation):
     _, fitted, played = listen(federation)
     sizes = torch.from_numpy(federation.sizes).float()

@@ -393,7 +393,7 @@ class Count(Phase):
         counted = float(message["held"].sum() + message["trained"].sum())
         if counted > sum(sizes) + ROUNDING and not self.noise:
             return f"it counts {counted:g} of {sum(sizes)} rows"
-        if float(message["clients"]) != len(sizes):
+        if not abs(float(message["clients"]) - len(sizes)) <= ROUNDING:
             return f"it counts {float(message['clients']):g} clients, not {len(sizes)}"
         return super().impossible(message, server, sizes)
 
