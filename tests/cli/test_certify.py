@@ -19,4 +19,4 @@ def test_train_certifies_and_names_who_is_not(pfedfair, tmp_path):
 def test_a_method_without_a_proof_is_refused(pfedfair):
     code, _, err = pfedfair("train", "compas", "--method", "fedavg", "--certify")
     assert code == 2
-    assert "FedAvg has no rules to certify: take transport." in err
+    assert "FedAvg has no rules to certify with these settings: take transport" in err

@@ -98,6 +98,7 @@ def test_a_run_without_certificates_has_none(frame):
     ("method", "options", "match"),
     [
         (pff.methods.FedAvg(), {}, "no rules to certify"),
+        (pff.methods.Transport(prefer="up"), {}, "take transport, without prefer='up'"),
         (pff.methods.Transport(criterion="eo"), {}, "demographic parity"),
         (pff.methods.Transport(), {"aware": False}, "S as an input"),
         (pff.methods.Transport(), {"sites": (900,)}, "other clients"),

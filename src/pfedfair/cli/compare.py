@@ -81,8 +81,10 @@ def compare(
     for name in names:
         own = {key: value for key, value in given.items() if takes(name, key, given)}
         for level in METHODS[name].levels(values):
-            more = {} if {*level, "target_ddp"} & set(own) else level  # it was set to one value
-            runs.append((name, data_options.make(plan, name, own | more), False))
+            average = METHODS[name].kind.dial.average
+            is_set = ({*level, "target_ddp"} - {*average}) & set(own)  # to one value
+            more = {} if is_set else level
+            runs.append((name, data_options.make(plan, name, more | own), False))
     runs = options.unique(runs)
     data = data_options.dataset
     two = len(data.group_names) == len(data.label_names) == 2 and data.weight is None

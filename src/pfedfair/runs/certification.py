@@ -60,7 +60,10 @@ def fit_encoder(federation: Federation, algorithm: Method) -> Federation:
 def check(algorithm: Method, task: Task) -> None:
     """Refuse a method without a path of rules, and a task without a proof."""
     if not algorithm.supports.certificates:
-        raise InputError(f"{type(algorithm).__name__} has no rules to certify: take transport.")
+        raise InputError(
+            f"{type(algorithm).__name__} has no rules to certify with these settings: take "
+            f"transport, without {option('prefer', 'up')}."
+        )
     if not (task.binary and task.aware and algorithm.criterion == "dp"):
         raise InputError(
             "A certificate is for two groups, two classes, demographic parity (dp), and S as an "

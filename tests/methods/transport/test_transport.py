@@ -585,6 +585,7 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
         ({"epsilon": 0.0}, "epsilon must be a positive number, got 0"),
         ({"epsilon": float("nan")}, "epsilon must be a positive number"),
         ({"prefer": "down"}, "Unknown prefer 'down': choose one of any, up"),
+        ({"jointly": True, "confidence": 0.0}, "jointly needs a confidence level"),
         ({"max_randomised": 1.5}, r"max_randomised must be in \[0, 1\], got 1.5"),
     ],
 )

@@ -167,6 +167,10 @@ class Transport(Composite):
         known("prefer", self.prefer, PREFERENCES)
         checks.target(self)
         checks.share(self, "max_randomised", "max_cost")
+        if self.jointly and not self.confidence:
+            raise InputError(
+                "jointly needs a confidence level: confidence is 0, a target on average."
+            )
         checks.at_least(10, self, "bins")
         if self.kappa is not None and not self.kappa >= 0:
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")
@@ -184,7 +188,11 @@ class Transport(Composite):
 
     @property
     def supports(self) -> Supports:
-        return replace(ANY_TASK, linear_only=self.trainer.supports.linear_only, certificates=True)
+        return replace(
+            ANY_TASK,
+            linear_only=self.trainer.supports.linear_only,
+            certificates=self.prefer == "any",
+        )
 
     @property
     def phases(self) -> tuple[Phase, ...]:
